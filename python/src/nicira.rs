@@ -21,11 +21,12 @@ use crate::matching;
 #[derive(Debug)]
 pub(crate) struct Nicira;
 
-/// Checks an action, so that a value that does not fit is an error of the call.
+/// Checks an action, so that a value that does not fit is an error of the call. It must fit in one of the versions of switches.
 fn action(action: NiciraAction) -> PyResult<Action> {
-    match action.encode(Version::V1_3) {
-        Ok(_) => Ok(Action(action.into())),
-        Err(error) => Err(PyValueError::new_err(error.to_string())),
+    let tries = Version::OFFERED.iter().map(|version| action.encode(*version));
+    match tries.reduce(|one, other| one.or(other)) {
+        Some(Err(error)) => Err(PyValueError::new_err(error.to_string())),
+        _ => Ok(Action(action.into())),
     }
 }
 

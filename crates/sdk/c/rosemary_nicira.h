@@ -39,7 +39,7 @@ extern "C" {
 #define ROSEMARY_NXM_XXREG(number) ROSEMARY_NXM(1, 111 + (number), 16)
 #define ROSEMARY_NXM_XREG(number) ROSEMARY_NXM(0x8001, number, 8)
 
-/* `in_port` of a resubmit that leaves the in-port; `table` of one that stays in the table. */
+/* `in_port` of a resubmit without another in-port; `table` of a resubmit in the same table. */
 #define ROSEMARY_NX_IN_PORT 0xfff8u
 #define ROSEMARY_NX_SAME_TABLE 0xffu
 /* `table` of rosemary_nx_ct_open whose packet does not come back to the tables. */

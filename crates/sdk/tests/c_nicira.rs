@@ -1,4 +1,4 @@
-//! Compares the actions of `rosemary_nicira.h` with those that the codec encodes, and the lists of actions of the SDKs.
+//! Compares the actions of `rosemary_nicira.h` with the actions of the codec, and the lists of actions of the SDKs.
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, reason = "messages of a test fit")]
 

@@ -5,7 +5,7 @@
 //!
 //! | action | in a flow | in a packet-out or a group's bucket |
 //! | --- | --- | --- |
-//! | `resubmit`, `ct(table=N)` | table N is one that the app may write | the same, and reserved |
+//! | `resubmit`, `ct(table=N)` | the app may write table N | the same, and reserved |
 //! | `resubmit` with another in-port | reserved | reserved |
 //! | `output(port,max_len)`, members of `bundle` | as [`outputs`](super::outputs) says for the port | the same |
 //! | `output:register` | reserved | reserved |

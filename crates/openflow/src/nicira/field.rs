@@ -24,7 +24,7 @@ use crate::matching::{Field, OpaqueField};
 use crate::oxm::{EXPERIMENTER, Oxm, basic_size};
 use crate::{Match, oxm::OPENFLOW_BASIC};
 
-/// What a packet must be to have a field.
+/// The kind of packets that have a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Prerequisite {
@@ -73,7 +73,7 @@ const MAX_TUNNEL_METADATA: u8 = 124;
 impl FieldId {
     /// Returns the field with this name, as in `reg0`, `NXM_NX_REG0` or `OXM_OF_METADATA`.
     ///
-    /// A name that several fields share means the one that Open vSwitch uses in actions: `tun_id` is `NXM_NX_TUN_ID`.
+    /// A name that several fields share means the field of Open vSwitch's actions: `tun_id` is `NXM_NX_TUN_ID`.
     pub fn by_name(name: &str) -> Option<Self> {
         let row = ALL.iter().find(|row| row.name == name || row.nxm == name);
         row.map(Self::of_row).or_else(|| Self::tunnel_metadata(name)).or_else(|| basic(name))

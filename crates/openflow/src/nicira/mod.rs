@@ -16,7 +16,7 @@
 //! | --- | --- |
 //! | `registers.rs` | move 6, load 7, output_reg 15 and 32, push 27, pop 28, load_field 33, check_pkt_larger 49, delete_field 50 |
 //! | `lookup.rs` | resubmit 1, note 8, resubmit_table 14 and 44, exit 17, fin_timeout 19, write_metadata 22, conjunction 34 |
-//! | `plain.rs` | those that OpenFlow 1.1 has too: 2, 4, 5, 9, 18, 21, 23 to 26, 30, 31, 39, 40, 48 |
+//! | `plain.rs` | counterparts of standard actions: 2, 4, 5, 9, 18, 21, 23 to 26, 30, 31, 39, 40, 48 |
 //! | `tracking.rs` | ct 35, nat 36, clone 42, ct_clear 43 |
 //! | `spread.rs` | multipath 10, bundle 12, bundle_load 13 |
 //! | `controller.rs` | controller 20, controller2 37 |
@@ -230,7 +230,7 @@ impl NiciraAction {
     /// Decodes an action from the bytes after the experimenter id.
     ///
     /// # Errors
-    /// The rule that the bytes break, also for an unknown subtype and for one that the version does not have.
+    /// The rule that the bytes break, also for an unknown subtype and for one of another version.
     pub fn decode(version: Version, data: &[u8]) -> Result<Self, Fault> {
         Self::decode_within(version, data, DEEPEST)
     }

@@ -167,7 +167,7 @@ pub(super) fn body(message: &[u8], kind: u32) -> Result<&[u8], Fault> {
         .ok_or(Fault("this message of Nicira's"))
 }
 
-/// Reads fields of which all are known.
+/// Reads known fields only.
 pub(super) fn fields(bytes: &[u8]) -> Result<Match, Fault> {
     let oxms: List<'_, Oxm<'_>> = List::read(&mut Reader::new(bytes, 0), "nx_match")
         .map_err(|_| Fault("whole match fields"))?;

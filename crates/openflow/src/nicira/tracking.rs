@@ -157,7 +157,7 @@ fn read_nat(mut from: Body<'_>) -> Result<Nat, Fault> {
     let (src, dst, persistent, hash, random) = (has(1), has(2), has(4), has(8), has(16));
     if flags >> 5 != 0 || src && dst || hash && random {
         return Err(Fault(
-            "flags of nat, of which src and dst, and hash and random, exclude each other",
+            "flags of nat: src or dst, hash or random",
         ));
     }
     let range = read_range(present, &mut from)?;

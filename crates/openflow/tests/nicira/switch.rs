@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the messages by which `ovs-ofctl` adds these flows in a format of flows; `None`, with a note, if it is not installed.
+/// Returns the messages by which `ovs-ofctl` adds these flows in a format of flows, or `None` with a note without `ovs-ofctl`.
 pub(crate) fn flows_of(
     version: Version,
     format: &str,
@@ -76,7 +76,7 @@ fn serve(version: Version, mut stream: UnixStream) -> Vec<Vec<u8>> {
     }
 }
 
-/// Returns the lines that `ovs-ofctl` prints about messages; `None`, with a note, if it is not installed.
+/// Returns the lines that `ovs-ofctl` prints about messages, or `None` with a note without it.
 pub(crate) fn print(messages: &[Vec<u8>]) -> Option<Vec<String>> {
     let text = printed(messages)?;
     Some(text.lines().filter(|line| line.contains("_FLOW_MOD")).map(str::to_owned).collect())

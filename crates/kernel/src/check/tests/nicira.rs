@@ -61,7 +61,7 @@ fn bundle(members: &[PortNo], to: Option<Subfield>) -> NiciraAction {
     NiciraAction::Bundle(Bundle { fields, basis: 0, algorithm, members: members.to_vec(), to })
 }
 
-/// What a capability has to do with an action.
+/// The need of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Needs {
     Nothing,
