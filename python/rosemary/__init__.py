@@ -47,6 +47,7 @@ from ._native import (
     Match,
     Measure,
     MeterBand,
+    Nicira,
     Notice,
     Numbers,
     Packet,

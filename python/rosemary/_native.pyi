@@ -358,6 +358,100 @@ class Action:
     def __hash__(self) -> int: ...
 
 @final
+class Nicira:
+    @staticmethod
+    def resubmit(in_port: int) -> Action: ...
+    @staticmethod
+    def resubmit_table(table: int = 0xFF, in_port: int = 0xFFFFFFF8, ct: bool = False) -> Action: ...
+    @staticmethod
+    def set_tunnel(tunnel_id: int) -> Action: ...
+    @staticmethod
+    def set_tunnel64(tunnel_id: int) -> Action: ...
+    @staticmethod
+    def pop_queue() -> Action: ...
+    @staticmethod
+    def move(source: str, to: str) -> Action: ...
+    @staticmethod
+    def load(to: str, value: int) -> Action: ...
+    @staticmethod
+    def load_field(**fields: _Field) -> Action: ...
+    @staticmethod
+    def note(data: bytes) -> Action: ...
+    @staticmethod
+    def multipath(
+        to: str,
+        max_link: int,
+        fields: str = "symmetric_l4",
+        basis: int = 0,
+        algorithm: str = "modulo_n",
+        arg: int = 0,
+    ) -> Action: ...
+    @staticmethod
+    def bundle(
+        members: Sequence[int],
+        fields: str = "symmetric_l4",
+        basis: int = 0,
+        algorithm: str = "active_backup",
+        to: str | None = None,
+    ) -> Action: ...
+    @staticmethod
+    def output_reg(source: str, max_len: int = 0xFFFF) -> Action: ...
+    @staticmethod
+    def exit() -> Action: ...
+    @staticmethod
+    def dec_ttl_controllers(controller_ids: Sequence[int]) -> Action: ...
+    @staticmethod
+    def fin_timeout(idle: int = 0, hard: int = 0) -> Action: ...
+    @staticmethod
+    def controller(max_len: int = 0xFFFF, controller_id: int = 0, reason: int = 1) -> Action: ...
+    @staticmethod
+    def controller2(
+        userdata: bytes,
+        max_len: int = 0xFFFF,
+        controller_id: int = 0,
+        reason: int = 1,
+        pause: bool = False,
+        meter: int | None = None,
+    ) -> Action: ...
+    @staticmethod
+    def write_metadata(value: int, mask: int = 0xFFFFFFFFFFFFFFFF) -> Action: ...
+    @staticmethod
+    def push(source: str) -> Action: ...
+    @staticmethod
+    def pop(to: str) -> Action: ...
+    @staticmethod
+    def conjunction(conj_id: int, clause: int, n_clauses: int) -> Action: ...
+    @staticmethod
+    def ct(
+        commit: bool = False,
+        force: bool = False,
+        zone: int | str | None = None,
+        table: int | None = None,
+        alg: int = 0,
+        actions: Sequence[Action] = (),
+    ) -> Action: ...
+    @staticmethod
+    def nat(
+        src: str | None = None,
+        dst: str | None = None,
+        persistent: bool = False,
+        hash: bool = False,
+        random: bool = False,
+    ) -> Action: ...
+    @staticmethod
+    def ct_clear() -> Action: ...
+    @staticmethod
+    def output_trunc(port: int, max_len: int) -> Action: ...
+    @staticmethod
+    def clone(actions: Sequence[Action]) -> Action: ...
+    @staticmethod
+    def dec_nsh_ttl() -> Action: ...
+    @staticmethod
+    def check_pkt_larger(pkt_len: int, to: str) -> Action: ...
+    @staticmethod
+    def delete_field(name: str) -> Action: ...
+
+@final
 class FlowMod:
     @staticmethod
     def add(

@@ -8,6 +8,7 @@
 //! | [`events`] | the classes of events |
 //! | [`http`] | HTTP requests to the app, and its answers |
 //! | [`matching`], [`action`], [`flow`], [`meter`] | matches, actions, flow-mods, meters |
+//! | [`nicira`] | the actions of Open vSwitch |
 //! | [`services`] | events and exceptions of services, and how their clients use the zone |
 //! | [`storage`], [`topology`], [`hosts`], [`stats`], [`broker`], [`apps`] | the clients of services |
 //! | [`drain`] | the answers to requests for drains of switches |
@@ -37,6 +38,7 @@ mod http;
 mod matching;
 mod meter;
 mod network;
+mod nicira;
 mod number;
 mod packet;
 mod services;
@@ -66,6 +68,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     events::add(module)?;
     module.add_class::<matching::Match>()?;
     module.add_class::<action::Action>()?;
+    module.add_class::<nicira::Nicira>()?;
     module.add_class::<flow::FlowMod>()?;
     module.add_class::<flow::Bucket>()?;
     meter::add(module)?;

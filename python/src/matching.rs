@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::net::IpAddr;
 
 use openflow::matching::VLAN_PRESENT;
+use openflow::nicira::FieldId;
 use openflow::oxm::{OPENFLOW_BASIC, Oxm};
 use openflow::{Field, MacAddr};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -18,7 +19,7 @@ const VLAN_VID: u8 = 6;
 /// A condition on packets: every field must match.
 ///
 /// `Match(in_port=1, eth_type=0x0800, ipv4_dst="10.0.0.0/8", vlan_vid=7)`. `vlan_vid` is an id of 12 bits, or `None` for
-/// packets without a tag.
+/// packets without a tag. Fields of Open vSwitch have its names: `Match(reg0=5, ct_state=(0x20, 0x20))`.
 #[pyclass(frozen, eq, hash, module = "rosemary")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Match(pub(crate) openflow::Match);
@@ -52,7 +53,7 @@ pub(crate) fn mac_bytes(py: Python<'_>, address: MacAddr) -> Py<PyBytes> {
 /// Makes a field of its name and its value.
 pub(crate) fn field(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Field> {
     let unknown = || PyValueError::new_err(format!("{name:?} is no field of a match"));
-    let number = Field::number_of(name).ok_or_else(unknown)?;
+    let Some(number) = Field::number_of(name) else { return nicira_field(name, value) };
     let size = openflow::oxm::basic_size(number).ok_or_else(unknown)?;
     let wrong = |why: &dyn Display| PyValueError::new_err(format!("{name}: {why}"));
     let (value, mask) = match value.cast::<PyTuple>() {
@@ -71,6 +72,25 @@ pub(crate) fn field(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Field> {
     payload.extend(mask.unwrap_or_default());
     let oxm = Oxm { class: OPENFLOW_BASIC, field: number, has_mask, payload: &payload };
     Ok(Field::from_oxm(&oxm))
+}
+
+/// Makes a field of Open vSwitch of its name and its value.
+fn nicira_field(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Field> {
+    let wrong = |why: &dyn Display| PyValueError::new_err(format!("{name}: {why}"));
+    let field = FieldId::by_name(name)
+        .ok_or_else(|| PyValueError::new_err(format!("{name:?} is no field of a match")))?;
+    let size = usize::from(field.bits().div_ceil(8)).min(size_of::<u128>());
+    let number =
+        |bytes: &[u8]| bytes.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
+    let (value, mask) = match value.cast::<PyTuple>() {
+        Ok(pair) => {
+            let (value, mask) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+            (bytes(&value, size).map_err(|it| wrong(&it))?.0, Some(bytes(&mask, size)?.0))
+        }
+        Err(_) => bytes(value, size).map_err(|it| wrong(&it))?,
+    };
+    let mask = mask.as_deref().map(number);
+    field.with_value(number(&value), mask).map_err(|fault| wrong(&fault))
 }
 
 /// A value and a mask, as big-endian bytes.

@@ -46,6 +46,7 @@ mod mininet;
 mod negotiation;
 mod northbound;
 mod ofctl_rest;
+mod open_vswitch_actions;
 mod operator;
 mod operators;
 mod orphans;

@@ -10,7 +10,7 @@ use rosemary_tests::{in_a_lab, over_versions, rosemary_binary, schema};
 use serde_json::Value;
 
 /// Flows and groups that use what the simulation knows.
-const FLOWS_1_3: [&str; 11] = [
+const FLOWS_1_3: [&str; 16] = [
     "table=0,priority=500,in_port=1,arp,actions=flood",
     "table=0,priority=400,icmp,nw_dst=10.9.0.0/16,actions=set_field:2->ip_dscp,output:2,output:3",
     "table=0,priority=300,tcp,actions=write_actions(output:2),write_metadata:0x5/0xff,goto_table:2",
@@ -19,6 +19,12 @@ const FLOWS_1_3: [&str; 11] = [
     "table=0,priority=180,dl_vlan=7,actions=pop_vlan,output:3",
     "table=0,priority=170,ipv6,actions=group:2",
     "table=0,priority=160,dl_type=0x1234,actions=write_actions(group:3,output:1),goto_table:2",
+    "table=0,priority=600,in_port=3,ip,actions=load:0x12->NXM_NX_REG0[4..11],move:NXM_NX_REG0[4..11]->NXM_NX_REG1[0..7],\
+     resubmit(,5),resubmit(4,6),output:NXM_NX_REG2[]",
+    "table=5,priority=70,reg0=0x120,reg1=0x10/0xf0,actions=load:2->NXM_NX_REG2[],clone(load:1->NXM_NX_REG2[],output:NXM_NX_REG2[])",
+    "table=5,priority=60,actions=output:1",
+    "table=6,priority=90,in_port=4,actions=load:0xffff->NXM_NX_XXREG0[0..15],resubmit(,7)",
+    "table=7,priority=80,xreg1=0x20000ffff/0xfff0000ffff,actions=drop",
     "table=2,priority=50,metadata=0x5,tcp,tp_dst=80,actions=write_actions(output:3)",
     "table=2,priority=40,metadata=0x5,tcp,tp_dst=81,actions=clear_actions",
     "table=2,priority=1,dl_type=0x1234,actions=push_vlan:0x8100,set_field:4105->vlan_vid,output:2",
@@ -40,7 +46,7 @@ const FLOWS_1_0: [&str; 6] = [
 ];
 
 /// Packets, each for all tables.
-const PACKETS: [&str; 16] = [
+const PACKETS: [&str; 17] = [
     "in_port=1,arp,dl_src=02:00:00:00:00:01,arp_op=1,arp_spa=10.0.0.1,arp_tpa=10.0.0.2",
     "in_port=2,arp,dl_src=02:00:00:00:00:01,arp_op=1,arp_spa=10.0.0.1,arp_tpa=10.0.0.2",
     "in_port=1,icmp,nw_src=10.0.0.1,nw_dst=10.9.3.4,nw_ttl=64",
@@ -55,6 +61,7 @@ const PACKETS: [&str; 16] = [
     "in_port=1,dl_vlan=7,dl_vlan_pcp=2,dl_type=0x9999",
     "in_port=1,udp6,ipv6_src=fe80::1,ipv6_dst=fe80::2,udp_dst=9,nw_ttl=64",
     "in_port=1,dl_src=02:00:00:00:00:01,dl_type=0x1234",
+    "in_port=3,tcp,nw_dst=10.0.0.2,tp_dst=80,nw_ttl=64",
     "in_port=LOCAL,udp,nw_dst=10.0.0.2,udp_dst=54,nw_ttl=64",
     "in_port=local,icmp,nw_src=10.0.0.1,nw_dst=10.9.3.4,nw_ttl=64",
 ];
@@ -85,6 +92,8 @@ fn of_ovs(lab: &Lab, packet: &str) -> anyhow::Result<Seen> {
             });
         } else if let Some(port) = line.strip_prefix("output:") {
             outputs.extend(last.replace(port.to_owned()));
+        } else if let Some(port) = line.strip_prefix("-> output port is ") {
+            last = Some(port.to_owned());
         } else if line.contains("skipping output") {
             last = None;
         } else if line.starts_with("CONTROLLER") {

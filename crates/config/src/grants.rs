@@ -4,6 +4,7 @@
 //! capabilities = [
 //!     "packet-in",
 //!     { flow.write = { dpids = ["00:00:00:00:00:00:00:01"], tables = [0, 1] } },
+//!     { experimenter = ["nicira"] },
 //!     { experimenter = { ids = [0x2320], dpids = ["00:00:00:00:00:00:00:01"] } },
 //! ]
 //! ```
@@ -12,7 +13,7 @@
 
 use control::policy::{Capability, Grant, TableSet};
 
-use super::value::Value;
+use super::value::{Value, read_each};
 use super::words::{DPIDS, dpid};
 
 /// The capability whose scope has ids.
@@ -24,11 +25,23 @@ const SCOPED: &str = "a capability with its scope, such as { flow.write = { dpid
 
 /// Returns the capability with this name.
 pub(super) fn capability(text: &str) -> Option<Capability> {
-    if let Some(id) = text.strip_prefix("experimenter:") {
-        let id = id.strip_prefix("0x")?;
-        return u32::from_str_radix(id, 16).ok().map(Capability::Experimenter);
+    if let Some(name) = text.strip_prefix("experimenter:") {
+        let id = match name.strip_prefix("0x") {
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None => experimenter(name),
+        };
+        return id.map(Capability::Experimenter);
     }
     Capability::NAMED.iter().find(|(name, _)| *name == text).map(|(_, capability)| *capability)
+}
+
+/// Experimenters with a name, and their ids.
+const EXPERIMENTERS: [(&str, u32); 2] =
+    [("nicira", openflow::nicira::NICIRA), ("onf", 0x4f4e_4600)];
+
+/// Returns the id of the experimenter with this name.
+fn experimenter(name: &str) -> Option<u32> {
+    EXPERIMENTERS.iter().find(|(known, _)| *known == name).map(|(_, id)| *id)
 }
 
 /// Lists all capabilities, for error messages.
@@ -50,6 +63,9 @@ pub(super) fn scoped(value: &Value<'_>) -> Option<Vec<Grant>> {
         keys.push("tables");
     }
     let what = format!("a scope in braces with the keys {}", keys.join(", "));
+    if let (EXPERIMENTER, Some(ids)) = (&name[..], scope.elements()) {
+        return granted_everywhere(&scope, &ids);
+    }
     if !scope.is_table() {
         scope.refuse_as(format!("the scope of {name} is no table; expected {what}"));
         return None;
@@ -61,8 +77,7 @@ pub(super) fn scoped(value: &Value<'_>) -> Option<Vec<Grant>> {
     let tables = table.list("tables", "numbers of flow tables, 0 to 254", |it| {
         number(it).and_then(|it| u8::try_from(it).ok())
     });
-    let experimenter = |it: &Value<'_>| u32::try_from(it.number()?).ok();
-    let ids = table.list("ids", "numbers of experimenters such as 0x2320", experimenter);
+    let ids = table.list("ids", IDS, id);
     for (key, len) in [
         ("dpids", dpids.as_ref().map(Vec::len)),
         ("tables", tables.as_ref().map(Vec::len)),
@@ -98,6 +113,29 @@ pub(super) fn scoped(value: &Value<'_>) -> Option<Vec<Grant>> {
     tables.dedup();
     let grant = |capability| Grant { capability, dpids: dpids.clone(), tables: tables.clone() };
     Some(capabilities.into_iter().map(grant).collect())
+}
+
+/// Describes the id of an experimenter, for error messages.
+const IDS: &str = "numbers of experimenters such as 0x2320, or nicira, or onf";
+
+/// Reads the id of an experimenter: a number or a name.
+fn id(value: &Value<'_>) -> Option<u32> {
+    match value.text() {
+        Some(name) => experimenter(name),
+        None => u32::try_from(value.number()?).ok(),
+    }
+}
+
+/// Reads `experimenter = ["nicira"]`: grants for all switches.
+fn granted_everywhere(list: &Value<'_>, ids: &[Value<'_>]) -> Option<Vec<Grant>> {
+    if ids.is_empty() {
+        list.refuse_as(
+            "experimenter is an empty list, which grants nothing; remove it, or name some",
+        );
+        return None;
+    }
+    let ids = read_each(ids, IDS, id)?;
+    Some(ids.into_iter().map(|id| Capability::Experimenter(id).into()).collect())
 }
 
 /// Returns name and scope of a capability in braces, or refuses it.
@@ -167,6 +205,14 @@ mod tests {
             parse(quoted).unwrap(),
             [format!("{{ flow.write = {{ {one}, tables = [1, 2] }} }}")]
         );
+        for named in [
+            "{ experimenter = [\"nicira\", 0x4f4e4600] }",
+            "{ experimenter = { ids = [\"nicira\", \"onf\"] } }",
+            "\"experimenter:nicira\", \"experimenter:onf\"",
+        ] {
+            let both = ["\"experimenter:0x00002320\"", "\"experimenter:0x4f4e4600\""];
+            assert_eq!(parse(named).unwrap(), both, "{named}");
+        }
         let two = "{ experimenter = { ids = [1, 2] } }";
         assert_eq!(
             parse(two).unwrap(),
@@ -190,6 +236,8 @@ mod tests {
             ("{ packet-out = { tables = [1] } }", "the valid keys are: dpids"),
             ("{ experimenter = { dpids = [\"0000000000000001\"] } }", "experimenter without ids"),
             ("{ experimenter = { ids = [0x100000000] } }", "numbers of experimenters"),
+            ("{ experimenter = [] }", "an empty list"),
+            ("{ experimenter = [\"cisco\"] }", "numbers of experimenters"),
             ("{ storage.read = { ids = [1] } }", "\"storage\" is no capability"),
         ] {
             let error = parse(element).unwrap_err();

@@ -18,12 +18,13 @@
 //! Only the message and the app's policy decide here. What depends on the switch and on earlier messages, such as buffers
 //! and quotas, is decided in `worker/sending.rs`.
 //!
-//! `check/switches.rs` has the rights of an app at each switch, as its grants' scopes say. `check/missing.rs` says which
-//! capabilities a refused message needs. `check/requests.rs` covers requests and the other changes. `check/reach.rs` says which flows of a switch a flow-mod
+//! `check/switches.rs` has the rights of an app at each switch, as its grants' scopes say. `check/nicira.rs` has the actions of
+//! Open vSwitch. `check/missing.rs` says which capabilities a refused message needs. `check/requests.rs` covers requests and the other changes. `check/reach.rs` says which flows of a switch a flow-mod
 //! touches: those that it names must be in the app's band. OpenFlow 1.0 has no cookie masks, so there a modify or delete
 //! that is not strict could touch any app's flow.
 
 use openflow::ethernet::{LLDP, carries, may_carry};
+use openflow::nicira::NICIRA;
 use openflow::{
     Action, Actions, Field, FlowModCommand as Command, FlowModFlags, FlowModView, GroupMod, Header,
     Kind, PacketOut, PortNo, Version, deletes_table_miss,
@@ -36,6 +37,7 @@ use control::policy::{Band, Capability, Policy, TableSet, tables_of};
 
 mod lldp;
 mod missing;
+mod nicira;
 mod outputs;
 mod past_checks;
 mod reach;
@@ -279,7 +281,9 @@ impl Rights {
     fn flow_mod(&self, version: Version, message: &[u8]) -> Result<Checked, Refusal> {
         let flow_mod = FlowModView::decode(message).map_err(|_| Refusal::Shape)?;
         let checked = self.flow_mod_head(version, message, &flow_mod)?;
-        allow(self.topology_probe || !lldp::names_lldp(&flow_mod), Refusal::Capability)?;
+        let names_lldp = lldp::names_lldp(&flow_mod)
+            || flow_mod.has_opaque_field && lldp::names_lldp_otherwise(message);
+        allow(self.topology_probe || !names_lldp, Refusal::Capability)?;
         let instructions = &flow_mod.instructions;
         self.actions(ActionContext::Flow, instructions.apply)?;
         self.actions(ActionContext::Flow, instructions.write)?;
@@ -407,19 +411,16 @@ impl Rights {
                 allow(self.outputs.allow_group(context), Refusal::Capability)?;
                 self.group(*group)
             }
-            Action::Experimenter { experimenter, data } => {
+            Action::Nicira(action) => self.nicira(context, action),
+            Action::Experimenter { experimenter, .. } => {
+                // Of Open vSwitch's, the codec decodes all that can be checked.
                 let is_granted = self.experimenters.contains(experimenter);
-                allow(
-                    is_granted && !past_checks::action_writes(*experimenter, data),
-                    Refusal::Action,
-                )
+                allow(is_granted && *experimenter != NICIRA, Refusal::Action)
             }
             Action::SetField(Field::InPort(_) | Field::InPhyPort(_)) => {
                 allow(self.outputs.may_change_in_port(), Refusal::Capability)
             }
-            Action::SetField(Field::Opaque(_)) => {
-                allow(!self.experimenters.is_empty(), Refusal::Action)
-            }
+            Action::SetField(field @ Field::Opaque(_)) => self.opaque_field(field),
             Action::SetField(_)
             | Action::SetTpSrc(_)
             | Action::SetTpDst(_)

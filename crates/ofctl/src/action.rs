@@ -4,6 +4,7 @@
 //! are applied at once.
 
 use openflow::matching::VLAN_PRESENT;
+use openflow::nicira::NICIRA;
 use openflow::{Action, Field, FlowMod, Instructions, Version};
 use serde_json::{Value, json};
 
@@ -234,7 +235,8 @@ pub(crate) fn action_text(action: &Action, version: Version, own: &Own) -> Strin
         (Action::Group(group), _) => format!("GROUP:{}", text(&GROUPS.write(own.group(*group)))),
         (Action::SetNwTtl(ttl), _) => format!("SET_NW_TTL:{ttl}"),
         (Action::DecNwTtl, _) => "DEC_NW_TTL".into(),
-        (Action::Experimenter { .. }, true) => "VENDOR".into(),
+        (Action::Experimenter { .. } | Action::Nicira(_), true) => "VENDOR".into(),
+        (Action::Nicira(_), _) => format!("EXPERIMENTER: {{experimenter:{NICIRA}}}"),
         (Action::Experimenter { experimenter, .. }, _) => {
             format!("EXPERIMENTER: {{experimenter:{experimenter}}}")
         }

@@ -4,6 +4,7 @@
 //! version; OpenFlow 1.0 and 1.1 encode it as one of their specific actions.
 
 use crate::matching::Field;
+use crate::nicira::NiciraAction;
 use crate::v1_3::convert::{read_action, write_action};
 use crate::v1_3::table::OxmId;
 use crate::wire::{List, ListIter};
@@ -77,7 +78,12 @@ pub enum Action {
     },
     /// Sends the packet through a meter. From OpenFlow 1.5 on; before, that is an instruction.
     Meter(u32),
-    /// Experimenter-defined: the raw bytes after the id.
+    /// An action of Open vSwitch.
+    Nicira(
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::display"))]
+        Box<NiciraAction>,
+    ),
+    /// Experimenter-defined: the raw bytes after the id. A valid action of Open vSwitch is an [`Action::Nicira`].
     Experimenter {
         /// Experimenter id.
         experimenter: u32,

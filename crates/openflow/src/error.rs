@@ -98,6 +98,14 @@ pub enum EncodeError {
         /// The version that lacks it.
         version: Version,
     },
+    /// A value does not fit in the message, or contradicts another one.
+    #[error("{field} is invalid: expected {expected}")]
+    Invalid {
+        /// Name of the field or action.
+        field: &'static str,
+        /// The rule it broke, as a phrase.
+        expected: &'static str,
+    },
     /// A part of the message is longer than its length field can count.
     #[error("{field} is {size} bytes long, its length field counts at most {max}")]
     TooLong {

@@ -58,7 +58,7 @@ impl FlowModCommand {
         }
     }
 
-    fn from_wire(found: u16, offset: usize) -> Result<Self, DecodeError> {
+    pub(crate) fn from_wire(found: u16, offset: usize) -> Result<Self, DecodeError> {
         Self::ALL.get(usize::from(found)).copied().ok_or(DecodeError::BadValue {
             field: "flow_mod.command",
             offset,
@@ -125,7 +125,7 @@ impl FlowModFlags {
         }
     }
 
-    fn from_v1_0(found: u16, offset: usize) -> Result<Self, DecodeError> {
+    pub(crate) fn from_v1_0(found: u16, offset: usize) -> Result<Self, DecodeError> {
         let emergency = if found & Self::EMERGENCY_1_0 == 0 { 0 } else { Self::EMERGENCY.0 };
         match found & !(Self::SHARED | Self::EMERGENCY_1_0) {
             0 => Ok(Self(found & Self::SHARED | emergency)),
@@ -138,7 +138,7 @@ impl FlowModFlags {
         }
     }
 
-    fn to_v1_0(self) -> Result<u16, EncodeError> {
+    pub(crate) fn to_v1_0(self) -> Result<u16, EncodeError> {
         let emergency = if self.contains(Self::EMERGENCY) { Self::EMERGENCY_1_0 } else { 0 };
         match self.0 & !(Self::SHARED | Self::EMERGENCY.0) {
             0 => Ok(self.0 & Self::SHARED | emergency),

@@ -51,6 +51,14 @@ pub(crate) fn hex<T: AsRef<[u8]> + ?Sized, S: Serializer>(
     serializer.serialize_str(&text)
 }
 
+/// A value by its text.
+pub(crate) fn display<T: core::fmt::Display, S: Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
 /// Wraps a value that serialises like a field.
 struct Item<T>(T);
 

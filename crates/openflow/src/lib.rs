@@ -123,6 +123,7 @@ mod message;
 mod message_enum;
 mod meter;
 mod multipart;
+pub mod nicira;
 pub mod oxm;
 pub mod oxs;
 mod packet_in;
@@ -178,6 +179,7 @@ pub use multipart::{
     MeterStats, MultipartReply, MultipartRequest, PortStats, QueueStats, ReplyBody,
     ScheduleFeatures, TableStats, flow_entry_duration,
 };
+pub use nicira::NiciraAction;
 pub use packet_in::{PacketIn, PacketInMatch, PacketInReason};
 pub use packet_out::PacketOut;
 pub use port::{

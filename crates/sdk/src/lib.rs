@@ -49,6 +49,8 @@ pub use names::Limit;
 pub use network::{Network, SendError, Xid};
 /// The types of the rest of OpenFlow: groups, meters, statistics, ports.
 pub use openflow;
+/// Actions and match fields of Open vSwitch, for apps with the capability `experimenter:nicira`.
+pub use openflow::nicira::{self, NiciraAction};
 pub use openflow::{
     Action, Blanks, Dpid, EncodeError, FlowMod, MacAddr, Match, PacketOut, PortNo, Version,
 };

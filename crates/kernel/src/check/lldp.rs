@@ -12,7 +12,8 @@
 //! A flow that does not name the ethertype is for all packets of its match, LLDP among them, and needs no grant.
 
 use openflow::ethernet::{LLDP, PBB, is_vlan_tag, may_hide};
-use openflow::{Action, Field, FlowModView};
+use openflow::nicira::FieldId;
+use openflow::{Action, Field, FlowMod, FlowModView};
 
 /// Whether a packet that this action gives a new type field could become LLDP, or is LLDP after the type field is removed.
 pub(super) fn may_make_lldp(action: &Action) -> bool {
@@ -33,4 +34,17 @@ pub(super) fn may_make_lldp(action: &Action) -> bool {
 #[inline]
 pub(super) fn names_lldp(flow_mod: &FlowModView<'_>) -> bool {
     flow_mod.eth_type == Some(LLDP) && !flow_mod.command.is_delete()
+}
+
+/// Whether a flow-mod adds or changes flows whose match names LLDP by a field of another class, such as `NXM_OF_ETH_TYPE`.
+#[cold]
+pub(super) fn names_lldp_otherwise(message: &[u8]) -> bool {
+    const ETH_TYPE: u8 = 5; // OpenFlow 1.3.5 §7.2.3.7
+    let Ok(flow_mod) = FlowMod::decode(message) else { return false };
+    let is_lldp = |field: Field| {
+        let Some((id, value, mask)) = FieldId::of_field(&field) else { return false };
+        let mask = mask.unwrap_or(u128::MAX);
+        id.same_as() == Some(ETH_TYPE) && value & mask == u128::from(LLDP) & mask
+    };
+    !flow_mod.command.is_delete() && flow_mod.match_.fields().any(is_lldp)
 }

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use openflow::nicira::NICIRA;
 use openflow::{
     Action, Actions, Experimenter, FlowModView, GroupMod, Kind, MultipartRequest, PacketOut,
     Version,
@@ -189,6 +190,7 @@ fn of_actions(actions: Actions<'_>) -> Vec<u32> {
 
 fn of_action(action: &Action) -> Option<u32> {
     match action {
+        Action::Nicira(_) => Some(NICIRA),
         Action::Experimenter { experimenter, .. } => Some(*experimenter),
         _ => None,
     }

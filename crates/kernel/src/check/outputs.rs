@@ -46,6 +46,11 @@ impl Outputs {
         Self { reserved }
     }
 
+    /// Whether the app may output to ports that the check does not know.
+    pub(super) fn has_reserved(self) -> bool {
+        self.reserved
+    }
+
     /// Whether an action may change the in-port of a packet, which a packet-in then states. OpenFlow 1.3.5 §7.2.5 forbids
     /// it, but a switch may do it.
     pub(super) fn may_change_in_port(self) -> bool {

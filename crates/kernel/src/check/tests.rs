@@ -10,6 +10,7 @@ use control::policy::{Grant, Stage};
 
 mod lldp;
 mod missing;
+mod nicira;
 mod outputs;
 mod ownership;
 mod requests;

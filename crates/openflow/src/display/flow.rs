@@ -41,6 +41,7 @@ impl fmt::Display for Action {
                 write!(f, "copy_field:{n_bits} bits,{from}->{to}")
             }
             Self::Meter(meter_id) => write!(f, "meter:{}", MeterId(*meter_id)),
+            Self::Nicira(action) => action.fmt(f),
             Self::Experimenter { experimenter, data } => {
                 write!(f, "experimenter({experimenter:#x}:{})", Hex(data))
             }

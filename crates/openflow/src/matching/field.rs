@@ -86,6 +86,9 @@ pub struct OpaqueField {
 impl fmt::Display for OpaqueField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { class, field, has_mask, payload } = self;
+        if let Some(written) = crate::nicira::display_field(self, f) {
+            return written;
+        }
         let oxm = Oxm { class: *class, field: *field, has_mask: *has_mask, payload };
         let hex = |f: &mut fmt::Formatter<'_>, bytes: &[u8]| {
             bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

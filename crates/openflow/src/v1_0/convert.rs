@@ -7,7 +7,7 @@ use crate::action::Action;
 use crate::matching::{Field, Masked, Match, VLAN_PRESENT};
 use crate::wire::Pad;
 use crate::write::put;
-use crate::{EncodeError, MacAddr, PortNo, Version, Writer};
+use crate::{EncodeError, MacAddr, PortNo, Version, Writer, nicira};
 use std::net::Ipv4Addr;
 
 /// `dl_vlan` of a packet without a tag (`OFP_VLAN_NONE`, OpenFlow 1.0.2 §5.2.3).
@@ -356,6 +356,7 @@ fn write_other_action(action: &Action, to: &mut Writer<'_>) -> Result<(), Encode
         Action::Experimenter { experimenter, ref data } => {
             Wired::Vendor(action::Vendor { vendor: experimenter, data })
         }
+        Action::Nicira(ref nicira) => return nicira.write(Version::V1_0, to),
         Action::Unknown { kind, ref body } => Wired::Unknown { kind, body },
         Action::PushVlan(_) => return Err(unsupported("action push_vlan")),
         Action::PushMpls(_) => return Err(unsupported("action push_mpls")),
@@ -419,7 +420,7 @@ pub(crate) fn read_action(action: &Wired<'_>) -> Action {
             return Action::Enqueue { port: port_from_wire(port), queue_id };
         }
         Wired::Vendor(action::Vendor { vendor, data }) => {
-            return Action::Experimenter { experimenter: vendor, data: data.into() };
+            return nicira::action(Version::V1_0, vendor, data);
         }
         Wired::Unknown { kind, body } => return Action::Unknown { kind, body: body.into() },
     })

@@ -8,7 +8,7 @@ use crate::oxm::Oxm;
 use crate::v1_5::action::CopyField;
 use crate::wire::{Align8, Pad, WireFormat};
 use crate::write::put;
-use crate::{EncodeError, Version, Writer, v1_1};
+use crate::{EncodeError, Version, Writer, nicira, v1_1};
 
 /// Version bytes of the versions that introduce or remove actions.
 const V1_1: u8 = 2;
@@ -69,6 +69,7 @@ fn write_other_action<const V: u8>(
         Action::Experimenter { experimenter, ref data } => {
             Wired::Experimenter(action::Experimenter { experimenter, data })
         }
+        Action::Nicira(ref nicira) => return nicira.write(Version::of::<V>(), to),
         Action::Unknown { kind, ref body } => Wired::Unknown { kind, body },
         Action::SetTpSrc(port) if V == V1_1 => Wired::SetTpSrc(tp_port(port)),
         Action::SetTpDst(port) if V == V1_1 => Wired::SetTpDst(tp_port(port)),
@@ -133,7 +134,7 @@ pub(crate) fn read_action<const V: u8>(action: &Wired<'_, V>) -> Action {
         }
         Wired::Meter(meter) => Action::Meter(meter),
         Wired::Experimenter(action::Experimenter { experimenter, data }) => {
-            Action::Experimenter { experimenter, data: data.into() }
+            nicira::action(Version::of::<V>(), experimenter, data)
         }
         Wired::Unknown { kind, body } => Action::Unknown { kind, body: body.into() },
         ref set => v1_1::convert::read_set_field(set),

@@ -8,8 +8,10 @@
 //! | `packet.rs` | the fields of the packet |
 //! | `prerequisites.rs` | the ethertype and protocol that its fields need |
 //! | `pipeline.rs` | simulates the tables of one switch |
+//! | `nicira.rs` | actions, registers and other fields of Open vSwitch |
 //! | `way.rs` | follows the packet from switch to switch |
 
+mod nicira;
 mod packet;
 mod pipeline;
 mod prerequisites;

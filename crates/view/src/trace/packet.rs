@@ -2,7 +2,7 @@
 //!
 //! A field has the number that OpenFlow 1.3 gives it (`OXM_OF_*`, OpenFlow 1.3.5 §7.2.3.7). A field that the packet lacks is
 //! absent, and no match on it holds. A packet without a VLAN tag has the VLAN id 0; a tagged one has the bit
-//! `OFPVID_PRESENT`.
+//! `OFPVID_PRESENT`. Fields of Open vSwitch have the numbers that `nicira.rs` gives them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +11,8 @@ use std::str::FromStr;
 
 use openflow::ethernet::{ARP, IPV4, IPV6, is_vlan_tag, packet};
 use openflow::ip::IpPacket;
+use openflow::nicira::FieldId;
+use openflow::oxm::OPENFLOW_BASIC;
 use openflow::{Field, MacAddr, Match, PortNo};
 
 /// Numbers of fields.
@@ -55,6 +57,7 @@ use number::{
     TUNNEL_ID, UDP_SRC, VLAN_PCP, VLAN_VID,
 };
 
+use super::nicira::{FIRST_REGISTER, name_of_key};
 use super::prerequisites::complete;
 
 /// The bit of a VLAN id that says that there is a tag (`OFPVID_PRESENT`, OpenFlow 1.3.5 §7.2.3.7).
@@ -238,6 +241,12 @@ impl Packet {
     }
 
     fn set_text(&mut self, key: &str, value: &str) -> Result<(), String> {
+        if let Some(register) = key.strip_prefix("reg").and_then(|it| it.parse::<u8>().ok())
+            && register < 16
+        {
+            self.0.insert(FIRST_REGISTER + register, parse_number(key, value, 32)?);
+            return Ok(());
+        }
         let (_, field, form) = KEYS
             .iter()
             .find(|(name, ..)| *name == key)
@@ -403,6 +412,7 @@ impl Packet {
             packet.0.insert(field, in_port.into());
         }
         packet.0.insert(METADATA, 0);
+        packet.0.retain(|field, _| *field < FIRST_REGISTER);
         packet
     }
 
@@ -410,18 +420,37 @@ impl Packet {
     pub(super) fn is_matched_by(&self, match_: &Match) -> bool {
         match_.oxms().all(|oxm| {
             let (value, mask) = halves(oxm.payload, oxm.has_mask);
-            let field = self.0.get(&oxm.field).filter(|_| oxm.class == 0x8000);
+            let field = match oxm.class {
+                OPENFLOW_BASIC => self.number(oxm.field),
+                _ => FieldId::of_oxm(&oxm).and_then(|(field, ..)| self.value_of(field)),
+            };
             field.is_some_and(|field| (field ^ value) & mask == 0)
         })
     }
 
     /// Sets a field.
     pub(super) fn set(&mut self, field: &Field) {
+        if let (Field::Opaque(_), Some((id, value, mask))) = (field, FieldId::of_field(field)) {
+            let mask = mask.unwrap_or(u128::MAX);
+            let old = self.value_of(id).unwrap_or(0);
+            self.set_value(id, old & !mask | value & mask);
+            return;
+        }
         let match_ = Match::new().with(field);
         for oxm in match_.oxms().filter(|oxm| oxm.class == 0x8000) {
             let (value, _) = halves(oxm.payload, oxm.has_mask);
             self.0.insert(oxm.field, value);
         }
+    }
+
+    /// Returns a field by its number.
+    pub(super) fn number(&self, field: u8) -> Option<u128> {
+        self.0.get(&field).copied()
+    }
+
+    /// Changes the port as from which the packet is looked up.
+    pub(super) fn look_up_from(&mut self, in_port: u32) {
+        self.0.insert(IN_PORT, in_port.into());
     }
 
     /// Sets a field by its number.
@@ -490,6 +519,9 @@ impl fmt::Display for Packet {
             |field: u8, value: u128| value != 0 && !matches!(field, IN_PORT | IN_PHY_PORT);
         for (field, value) in self.0.iter().filter(|(field, value)| is_shown(**field, **value)) {
             let Some((key, _, form)) = KEYS.iter().find(|(_, number, _)| number == field) else {
+                if let Some(name) = name_of_key(*field) {
+                    write!(f, ",{name}={value}")?;
+                }
                 continue;
             };
             let low = |bits: u32| value & ((1 << bits) - 1);

@@ -119,6 +119,10 @@ impl<'m> Tables<'m> {
             in_port: packet.in_port(),
             packet: packet.clone(),
             action_set: Vec::new(),
+            table: 0,
+            lookups: 0,
+            stack: Vec::new(),
+            has_ended: false,
             steps: Cell::new(0),
             trace: Trace::default(),
         };
@@ -129,7 +133,7 @@ impl<'m> Tables<'m> {
         run.trace
     }
 
-    fn find(&self, table: u8, packet: &Packet) -> Option<&FlowEntry<'m>> {
+    pub(super) fn find(&self, table: u8, packet: &Packet) -> Option<&FlowEntry<'m>> {
         self.entries.get(&table)?.iter().find(|entry| packet.is_matched_by(&entry.flow.match_))
     }
 
@@ -139,33 +143,56 @@ impl<'m> Tables<'m> {
 }
 
 /// A packet on its way.
-struct Run<'t, 'm> {
-    tables: &'t Tables<'m>,
+pub(super) struct Run<'t, 'm> {
+    pub(super) tables: &'t Tables<'m>,
     in_port: u32,
-    packet: Packet,
+    pub(super) packet: Packet,
     action_set: Vec<Action>,
+    /// The table of the entry that is executed.
+    pub(super) table: u8,
+    /// Resubmits inside of each other.
+    pub(super) lookups: usize,
+    /// Values that Open vSwitch's `push` put there.
+    pub(super) stack: Vec<u128>,
+    /// An action has ended the processing of the packet.
+    pub(super) has_ended: bool,
     /// Actions and buckets so far.
     steps: Cell<usize>,
-    trace: Trace<'t>,
+    pub(super) trace: Trace<'t>,
 }
 
 impl<'t, 'm: 't> Run<'t, 'm> {
     fn tables(&mut self) {
-        let mut next = Some(0);
-        while let Some(table) = next.take() {
-            let entry = self.tables.find(table, &self.packet);
-            self.trace.lookups.push(Lookup { table, entry });
-            let Some(entry) = entry else {
-                if self.tables.version.features().miss_to_controller {
-                    self.output(To::Controller);
-                } else if !self.action_set.is_empty() {
-                    self.note(format!(
-                        "no entry in table {table}: Open vSwitch executes the action set, other switches drop the packet"
-                    ));
-                    self.execute_set();
-                }
-                return;
-            };
+        let entry = self.look_up(0);
+        if let Some(entry) = entry {
+            self.execute(entry, 0);
+            self.execute_set();
+        }
+    }
+
+    /// Looks the packet up in a table; without an entry there, does what the version says.
+    fn look_up(&mut self, table: u8) -> Option<&'t FlowEntry<'m>> {
+        let entry = self.tables.find(table, &self.packet);
+        self.trace.lookups.push(Lookup { table, entry });
+        self.table = table;
+        if entry.is_none() {
+            if self.tables.version.features().miss_to_controller {
+                self.output(To::Controller);
+            } else if !self.action_set.is_empty() {
+                self.note(format!(
+                    "no entry in table {table}: Open vSwitch executes the action set, other switches drop the packet"
+                ));
+                self.execute_set();
+            }
+        }
+        entry
+    }
+
+    /// Executes the instructions of an entry, and of those in the tables to which they lead.
+    pub(super) fn execute(&mut self, entry: &'t FlowEntry<'m>, depth: usize) {
+        let mut next = Some(entry);
+        while let Some(entry) = next.take() {
+            let table = self.table;
             let instructions = &entry.flow.instructions;
             if let Some(meter) = instructions.meter {
                 self.note(format!("passes meter {meter}, which may drop it"));
@@ -174,7 +201,10 @@ impl<'t, 'm: 't> Run<'t, 'm> {
                 self.note(format!("table {table}: an instruction that is not simulated"));
             }
             let apply: Vec<Action> = instructions.apply.iter().collect();
-            self.apply(&apply, 0);
+            self.apply(&apply, depth);
+            if self.has_ended {
+                return;
+            }
             if instructions.clear {
                 self.action_set.clear();
             }
@@ -185,12 +215,12 @@ impl<'t, 'm: 't> Run<'t, 'm> {
                 self.packet.write_metadata(value, mask);
             }
             // A table leads only to later ones (OpenFlow 1.3.5 §5.1.1), so this ends.
-            next = instructions.goto_table.filter(|next| *next > table);
+            let table = instructions.goto_table.filter(|next| *next > table);
+            next = table.and_then(|table| self.look_up(table));
         }
-        self.execute_set();
     }
 
-    fn note(&mut self, note: String) {
+    pub(super) fn note(&mut self, note: String) {
         let notes = &mut self.trace.notes;
         match notes.len() {
             0..MOST_NOTES if !notes.contains(&note) => notes.push(note),
@@ -219,6 +249,8 @@ impl<'t, 'm: 't> Run<'t, 'm> {
 
     /// Executes the action set in the order of OpenFlow 1.3.5 §5.10. A group takes the place of the output.
     fn execute_set(&mut self) {
+        // `exit` leaves the action set to be executed.
+        self.has_ended = false;
         let mut set = std::mem::take(&mut self.action_set);
         set.sort_by_key(rank);
         if set.iter().any(|action| matches!(action, Action::Group(_))) {
@@ -227,16 +259,16 @@ impl<'t, 'm: 't> Run<'t, 'm> {
         self.apply(&set, 0);
     }
 
-    fn apply(&mut self, actions: &[Action], depth: usize) {
+    pub(super) fn apply(&mut self, actions: &[Action], depth: usize) {
         for action in actions {
-            if !self.step() {
+            if self.has_ended || !self.step() {
                 return;
             }
             self.act(action, depth);
         }
     }
 
-    fn act(&mut self, action: &Action, depth: usize) {
+    pub(super) fn act(&mut self, action: &Action, depth: usize) {
         match action {
             Action::Output { port, .. } => self.output_to(*port),
             Action::Enqueue { port, queue_id } => {
@@ -268,11 +300,12 @@ impl<'t, 'm: 't> Run<'t, 'm> {
             | Action::DecMplsTtl
             | Action::CopyTtlOut
             | Action::CopyTtlIn => {} // no match is about it
+            Action::Nicira(action) => self.nicira(action, depth),
             other => self.note(format!("the action {other} is not simulated")),
         }
     }
 
-    fn output_to(&mut self, port: PortNo) {
+    pub(super) fn output_to(&mut self, port: PortNo) {
         match port {
             PortNo::CONTROLLER => self.output(To::Controller),
             PortNo::NORMAL => self.output(To::Normal),
@@ -301,7 +334,7 @@ impl<'t, 'm: 't> Run<'t, 'm> {
         }
     }
 
-    fn output(&mut self, to: To) {
+    pub(super) fn output(&mut self, to: To) {
         if self.trace.outputs.len() < MOST_OUTPUTS {
             self.trace.outputs.push(Output { to, packet: self.packet.clone() });
         } else {

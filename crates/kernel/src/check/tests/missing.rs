@@ -1,6 +1,6 @@
 //! Which capabilities a refused message needs, and the line that grants them.
 
-use openflow::{Experimenter, FlowStatsRequest, MultipartRequest};
+use openflow::{Experimenter, FlowStatsRequest, MultipartRequest, NiciraAction};
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn flow_stats(table_id: u8) -> Vec<u8> {
 #[test]
 fn missing_capabilities_are_named() {
     use Capability::{FlowWrite, PacketIn, PacketOut as Out};
-    let learn = Action::Experimenter { experimenter: 0x2320, data: vec![0; 4].into() };
+    let note = Action::from(NiciraAction::Note([0; 6].into()));
     let controller = [Action::output(PortNo::CONTROLLER)];
     let vendor = bytes(|out| {
         let message = Experimenter { experimenter: 0x2320, data: &[0, 0, 0, 12] };
@@ -49,8 +49,8 @@ fn missing_capabilities_are_named() {
         (&[Out], packet_out(&controller), "packet-out.reserved"),
         (&[FlowWrite], flow(&[Action::output(PortNo::NORMAL)]), "packet-out.reserved"),
         (&[FlowWrite], flow(&[Action::PopMpls(0x88cc)]), "topology.probe"),
-        (&[FlowWrite], flow(std::slice::from_ref(&learn)), "experimenter:0x00002320"),
-        (&[], flow(&[learn]), "flow.write, experimenter:0x00002320"),
+        (&[FlowWrite], flow(std::slice::from_ref(&note)), "experimenter:0x00002320"),
+        (&[], flow(&[note]), "flow.write, experimenter:0x00002320"),
         (&[], vendor, "experimenter:0x00002320"),
         (&[], tables, "stats.read"),
         (&[], flow_stats(0xff), "stats.read, flow.read"),

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use openflow::nicira::{Ct, FieldId, NiciraAction, Subfield};
 use openflow::{Field, FlowModFlags, Instructions, Match};
 
 use super::*;
@@ -190,4 +191,90 @@ fn groups_that_multiply_end() {
     let missing = (100..5_000).map(to_group).collect();
     let (_, notes) = with_group(GroupKind::All, missing, &[1]);
     assert!(notes.len() == MOST_NOTES + 1 && notes[MOST_NOTES].contains("left out"));
+}
+
+/// Tables of OpenFlow 1.3 with these entries.
+fn tables<'m>(entries: Vec<FlowEntry<'m>>) -> Tables<'m> {
+    Tables::new(Version::V1_3, entries, Vec::new(), ports(&[1, 2, 3, 4]))
+}
+
+#[test]
+fn registers_and_resubmits_are_followed() {
+    let reg = |number| FieldId::reg(number);
+    let resubmit = |table, in_port| {
+        Action::from(NiciraAction::ResubmitTable { in_port: PortNo(in_port), table, ct: false })
+    };
+    let first = [
+        NiciraAction::Load { to: Subfield::part(reg(0), 4, 8), value: 0xab }.into(),
+        NiciraAction::Move { from: Subfield::part(reg(0), 4, 8), to: Subfield::part(reg(1), 0, 8) }
+            .into(),
+        resubmit(7, PortNo::IN_PORT.0),
+        resubmit(8, 4),
+        NiciraAction::OutputReg { from: reg(2).into(), max_len: 0 }.into(),
+    ];
+    let second = [NiciraAction::Load { to: reg(2).into(), value: 3 }.into()];
+    let third = [Action::output(PortNo(2))];
+    let value = |number, value, mask| reg(number).with_value(value, mask).unwrap();
+    let matching = Match::new().with(&value(0, 0xab0, None)).with(&value(1, 0xa0, Some(0xf0)));
+    let tables = tables(vec![
+        entry(0, 5, Match::new(), apply(&first)),
+        entry(7, 5, matching, apply(&second)),
+        entry(7, 1, Match::new(), apply(&[])),
+        entry(8, 5, Match::new().in_port(PortNo(4)), apply(&third)),
+    ]);
+    let trace = tables.trace(&packet("in_port=1,icmp"));
+    let found: Vec<_> = trace.lookups.iter().map(|it| (it.table, it.entry.is_some())).collect();
+    assert_eq!(found, [(0, true), (7, true), (8, true)], "{:?}", trace.notes);
+    assert_eq!(to(&trace), [To::Port(2), To::Port(3)]);
+    assert_eq!(trace.outputs[1].packet.in_port(), 1, "only the look-up was as from port 4");
+    assert!(trace.notes.is_empty(), "{:?}", trace.notes);
+    assert!(trace.outputs[1].packet.to_string().ends_with(",reg0=2736,reg1=171,reg2=3"));
+}
+
+#[test]
+fn clone_and_stack_keep_the_packet() {
+    let reg = |number: u8| Subfield::whole(FieldId::reg(number));
+    let load = |number, value| Action::from(NiciraAction::Load { to: reg(number), value });
+    let out = |number| Action::from(NiciraAction::OutputReg { from: reg(number), max_len: 0 });
+    let actions = [
+        load(0, 2),
+        NiciraAction::Push(reg(0)).into(),
+        NiciraAction::Clone(vec![load(0, 3), out(0)]).into(),
+        out(0),
+        load(0, 4),
+        NiciraAction::Pop(reg(1)).into(),
+        out(1),
+        NiciraAction::Exit.into(),
+        out(0),
+    ];
+    let tables = tables(vec![entry(0, 1, Match::new(), apply(&actions))]);
+    let trace = tables.trace(&packet("in_port=1,icmp"));
+    assert_eq!(to(&trace), [To::Port(3), To::Port(2), To::Port(2)]);
+}
+
+#[test]
+fn endless_resubmits_end_with_a_note() {
+    let again = NiciraAction::Resubmit { in_port: PortNo::IN_PORT };
+    for count in [1, 2] {
+        let actions = vec![Action::from(again.clone()); count];
+        let tables = tables(vec![entry(0, 1, Match::new(), apply(&actions))]);
+        let trace = tables.trace(&packet("in_port=1,icmp"));
+        assert!(trace.notes.iter().any(|note| note.contains("more than 64 resubmits")));
+        assert!(trace.lookups.len() <= MOST_STEPS + 1, "{}", trace.lookups.len());
+    }
+}
+
+#[test]
+fn tracking_and_learning_are_named_as_not_followed() {
+    let ct = NiciraAction::Ct(Ct { table: Some(1), ..Ct::default() });
+    let learn = NiciraAction::Learn(Box::default());
+    for action in [ct, learn] {
+        let name = action.name().trim_start_matches("action ");
+        let actions = [Action::from(action.clone()), Action::output(PortNo(2))];
+        let tables = tables(vec![entry(0, 1, Match::new(), apply(&actions))]);
+        let trace = tables.trace(&packet("in_port=1,icmp"));
+        assert_eq!(to(&trace), [To::Port(2)]);
+        let [note] = &trace.notes[..] else { panic!("{:?}", trace.notes) };
+        assert!(note.starts_with(name) && note.contains("not followed"), "{note}");
+    }
 }
