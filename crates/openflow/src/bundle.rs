@@ -347,8 +347,7 @@ mod tests {
         assert_eq!(BundleControl::decode(&onf), Ok(control));
         let add = FlowMod::add(Match::new());
         let message = encoded(|out| add.encode(Version::V1_3, 9, out));
-        let add =
-            BundleAdd { bundle_id: 7, flags: BundleFlags(3), message: &message, time: None };
+        let add = BundleAdd { bundle_id: 7, flags: BundleFlags(3), message: &message, time: None };
         let onf = encoded(|out| add.encode(Version::V1_3, 9, out));
         assert_eq!(onf[12..24], [0, 0, 0x08, 0xfd, 0, 0, 0, 7, 0, 0, 0, 3]);
         assert_eq!(onf[24..], message);

@@ -105,9 +105,9 @@ pub enum NotApplied<'a> {
     Failed {
         /// Index of the change in the set; `None` if the error concerns the whole set.
         index: Option<usize>,
-        /// The switch's error, without data.
+        /// The switch's error, without the message that it is about.
         error: ErrorMessage<'a>,
-        /// Whether other changes of the set may have been applied. Never after an attempt to apply all in one step.
+        /// Whether other changes of the set may have been applied.
         is_partial: bool,
     },
     /// The switch did not answer in time.
@@ -167,7 +167,7 @@ impl<'a> Committed<'a> {
 
     /// Writes the outcome into `record`, which has its kind and switch. Returns the text behind a refusal. For hosts.
     ///
-    /// The error of [`NotApplied::Failed`] is the body of the record. The caller encodes it.
+    /// The body of the record is that text, or the error of [`NotApplied::Failed`], which the caller encodes.
     pub fn write(&self, record: &mut Record) -> Option<&'a str> {
         record.cookie = self.commit.0.into();
         let index = |index: usize| u32::try_from(index).unwrap_or(NO_INDEX);

@@ -296,11 +296,7 @@ impl<'h> Network<'h> {
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent. [`SendError::Full`] stays if the operator has made the rings too small for the set.
-    pub fn commit(
-        &mut self,
-        to: Switch,
-        changes: &[Change<'_>],
-    ) -> Result<CommitId, SendError> {
+    pub fn commit(&mut self, to: Switch, changes: &[Change<'_>]) -> Result<CommitId, SendError> {
         let commit = CommitId(self.host.last_xid().wrapping_add(1));
         let mut set = SetWriter::new(commit);
         if !(1..=MAX_CHANGES).contains(&changes.len()) {
@@ -310,7 +306,10 @@ impl<'h> Network<'h> {
             set.align();
             self.encode_change(to, change, &mut set.bytes)?;
             if set.bytes.len() > MAX_CHANGE_SET {
-                return Err(SendError::ChangeSet { changes: changes.len(), bytes: set.bytes.len() });
+                return Err(SendError::ChangeSet {
+                    changes: changes.len(),
+                    bytes: set.bytes.len(),
+                });
             }
         }
         let room = self.host.reserve(set.bytes.len()).ok_or(SendError::Full)?;
