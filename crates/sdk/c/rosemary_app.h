@@ -351,8 +351,8 @@ struct rosemary_host {
      * `count` and the packets, or the flow-mod is a different one. In 1.0 its wildcards are 0x003820f2, all except
      * those three.
      * With the count ROSEMARY_CHANGE_SET the room holds a change set: 4 bytes that are 0, the number of the set as a uint32_t,
-     * and flow-mods, group-mods and meter-mods for one switch, each at a multiple of 8 bytes. The switch applies them wholly
-     * or not at all, as far as it can, in this order; a ROSEMARY_COMMITTED record has the outcome. Transaction ids and
+     * and flow-mods, group-mods and meter-mods for one switch, each at a multiple of 8 bytes. A switch with bundles applies
+     * them wholly or not at all, in this order; a ROSEMARY_COMMITTED record has the outcome. Transaction ids and
      * buffers in a set have no meaning, so let these be 0 and ROSEMARY_NO_BUFFER. */
     int32_t  (*commit_series)(const struct rosemary_host *host, uint64_t dpid, uint32_t epoch, uint32_t size,
                               uint32_t count);

@@ -1,7 +1,7 @@
 //! Change sets: flow-mods, group-mods and meter-mods that one switch applies wholly or not at all.
 //!
 //! [`Network::commit`](crate::Network::commit) sends a set, and [`Event::Committed`](crate::Event::Committed) has its outcome.
-//! `docs/changes.md` explains the guarantees.
+//! `docs/change-sets.md` explains the guarantees.
 //!
 //! The layout of a set in the down ring, in bytes:
 //!
@@ -12,7 +12,7 @@
 //! +----------+-----------+---------+-----+---------+-----    each message begins at a multiple of 8 bytes
 //! ```
 //!
-//! The invariant: the reserved bytes are 0, which is no OpenFlow version, so nobody mistakes a set for a message.
+//! The invariant: the reserved bytes are 0, which is no OpenFlow version. So a set is never a message.
 
 use std::ops::Range;
 

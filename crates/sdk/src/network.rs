@@ -285,8 +285,8 @@ impl<'h> Network<'h> {
         self.send(to, USUAL_MESSAGE, |xid, room| meter_mod.encode(to.version, xid, room))
     }
 
-    /// Sends changes of flows, groups and meters that the switch applies wholly or not at all, as far as it can;
-    /// [`Event::Committed`](crate::Event::Committed) says whether and how it did. Priorities, groups and meters count as in
+    /// Sends changes of flows, groups and meters. A switch with bundles applies them wholly or not at all;
+    /// [`Event::Committed`](crate::Event::Committed) has the outcome. Priorities, groups and meters count as in
     /// [`flow_mod`](Self::flow_mod).
     ///
     /// The switch applies them in this order, so a group comes before the flows that use it. A switch without bundles

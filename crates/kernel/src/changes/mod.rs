@@ -1,4 +1,4 @@
-//! Applies the change sets of apps to one switch: decides which messages are sent when, and what each set came to.
+//! Applies the change sets of apps to one switch: decides which messages are sent when, and what the result of each set is.
 //!
 //! Sets are applied one after the other, so a switch has at most one open bundle, whose number no app chooses. A step is sent
 //! when the switch has answered the step before:
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The first set of a connection opens its bundle alone (`*`): a switch without bundles refuses that. The close request asks
-//! whether the switch has taken every message, because a commit would apply those that it took. Changes that the switch
+//! whether the switch has taken every message, because a commit would apply the messages that it took. Changes that the switch
 //! takes in no bundle are sent before it, and deletions after it.
 //!
 //! An error about a message of the set leads to its index. The set is then discarded, and additions of groups and meters are
@@ -77,7 +77,7 @@ pub(crate) struct Finished {
     pub(crate) outcome: Outcome,
 }
 
-/// What a set came to.
+/// The result of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The switch has applied it in one step, except for `outside` changes.
@@ -178,7 +178,7 @@ struct Failure {
     index: Option<usize>,
     /// The error message, without the message that it is about.
     error: Vec<u8>,
-    /// The meaning of the error, if it is about a bundle.
+    /// The reason in an error about a bundle; `None` in another error.
     of_bundle: Option<BundleFailed>,
 }
 
@@ -458,7 +458,7 @@ impl Effects {
     fn add(&mut self, set: &ChangeSet, step: &Step, progress: &Progress) {
         let changes = match step {
             Step::Before(changes) | Step::After(changes) => changes,
-            // The changes of the bundle are those that were sent last.
+            // The changes of the bundle were sent last.
             Step::Commit => match progress.sent.last() {
                 Some((_, changes)) => changes,
                 None => return,

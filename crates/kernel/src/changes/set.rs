@@ -23,7 +23,7 @@ const ALL_TABLES: u8 = FlowMod::ALL_TABLES;
 /// Bytes that a message takes in a bundle beyond its size: the most of any version (EXT-230).
 const ADD_HEAD: usize = 24;
 
-/// What a change concerns.
+/// The kind of entry that a change concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     Flow,
@@ -31,7 +31,7 @@ pub(super) enum What {
     Meter,
 }
 
-/// What a change does.
+/// The effect of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Does {
     Add,

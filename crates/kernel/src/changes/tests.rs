@@ -130,7 +130,7 @@ impl Script {
         self.sent.iter().map(|(text, ..)| text.as_str()).collect()
     }
 
-    /// Answers message `number` of those that were sent last.
+    /// Answers message `number` of `sent`.
     fn answer(&mut self, number: usize) {
         let (_, xid, message) = self.sent[number].clone();
         let mut reply = Vec::new();
@@ -158,7 +158,7 @@ impl Script {
         self.answer(self.sent.len() - 1);
     }
 
-    /// Refuses message `number` of those that were sent last.
+    /// Refuses message `number` of `sent`.
     fn refuse(&mut self, number: usize, kind: u16, code: u16) {
         let xid = self.sent[number].1;
         self.refuse_xid(xid, kind, code);

@@ -140,7 +140,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Continues with the change sets for a switch, and reports those that are finished.
+    /// Continues with the change sets for a switch, and reports the finished ones.
     pub(super) fn advance_changes(&mut self, key: ConnId, now: Instant) {
         loop {
             let Some(connection) = self.switches.get_mut(key) else { return };
