@@ -76,7 +76,7 @@ pub mod pki;
 pub mod random;
 pub mod ryu;
 pub mod schema;
-mod sockets;
+pub mod sockets;
 pub mod stream;
 pub mod traces;
 pub mod verdicts;

@@ -12,11 +12,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Creates a socket bound to an address of the host; a temporary thread enters the host's
 /// namespace.
-pub(crate) fn socket_on(
-    host: &Host<'_>,
-    address: &'static str,
-    port: u16,
-) -> anyhow::Result<UdpSocket> {
+pub fn socket_on(host: &Host<'_>, address: &'static str, port: u16) -> anyhow::Result<UdpSocket> {
     let place = format!("/run/netns/{}", host.name());
     let made = thread::spawn(move || -> io::Result<UdpSocket> {
         let network = File::open(place)?;

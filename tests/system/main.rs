@@ -9,6 +9,7 @@ mod bands;
 mod blame;
 mod calls;
 mod capability_scopes;
+mod changes;
 mod chaos;
 mod check;
 mod configuration;

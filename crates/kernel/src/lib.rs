@@ -20,6 +20,7 @@
 //! | `transactions`, `rewrite` | route a switch's replies to the senders of the requests |
 //! | `flows` | reads the flows of switches: for operators, for apps, and to restore lost ones |
 //! | `details` | other details of a switch, for an operator |
+//! | `changes` | applies change sets: bundles, and make before break |
 //! | `outcomes` | watches the kernel's own messages, and repeats failed ones |
 //! | `sandbox` | confines the process |
 //! | `stages` | the packet path without sockets, for the benchmark (feature `bench`) |
@@ -37,6 +38,7 @@ pub mod app_port;
 mod app_queues;
 mod back_pressure;
 mod buffer_table;
+mod changes;
 mod check;
 mod connection;
 mod details;

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use openflow::{Header, Kind, Version};
+use openflow::{BundleAdd, Header, Kind, Version};
 
 /// Time whose flow-mods may leave at once after a pause.
 const BURST: Duration = Duration::from_millis(20);
@@ -72,11 +72,55 @@ fn most(rate: u32) -> u64 {
     (burst * u64::from(rate)).max(TOKEN)
 }
 
-/// Returns the size of the first message, and whether it is a flow-mod; `None` if there is no whole message.
+/// Returns the size of the first message, and whether it is a flow-mod or adds one to a bundle; `None` if there is no whole message.
 pub(crate) fn first_message(bytes: &[u8]) -> Option<(usize, bool)> {
     let head = bytes.first_chunk::<{ Header::SIZE }>()?;
     let size = usize::from(u16::from_be_bytes([head[2], head[3]])).max(Header::SIZE);
     let version = Version::from_wire(head[0]).ok();
     let kind = version.and_then(|version| Kind::from_wire(version, head[1]).ok());
-    (size <= bytes.len()).then_some((size, kind == Some(Kind::FlowMod)))
+    let message = bytes.get(..size)?;
+    let is_flow_mod = match kind {
+        Some(Kind::FlowMod) => true,
+        Some(Kind::BundleAdd | Kind::Experimenter) => adds_flow_mod(message),
+        _ => false,
+    };
+    Some((size, is_flow_mod))
+}
+
+/// Whether a message adds a flow-mod to a bundle.
+fn adds_flow_mod(message: &[u8]) -> bool {
+    let Ok(add) = BundleAdd::decode(message) else { return false };
+    let Ok(header) = Header::decode(add.message) else { return false };
+    let version = Version::from_wire(header.version).ok();
+    version.and_then(|it| Kind::from_wire(it, header.kind).ok()) == Some(Kind::FlowMod)
+}
+
+#[cfg(test)]
+mod tests {
+    use openflow::{BundleFlags, FlowMod, Match};
+
+    use super::*;
+
+    #[test]
+    fn flow_mod_in_a_bundle_takes_a_token() {
+        for version in [Version::V1_3, Version::V1_4, Version::V1_5] {
+            let mut flow_mod = Vec::new();
+            let add = FlowMod::add(Match::new());
+            openflow::append(&mut flow_mod, |out| add.encode(version, 1, out)).unwrap();
+            let mut barrier = Vec::new();
+            openflow::append(&mut barrier, |out| {
+                Kind::BarrierRequest.encode_empty(version, 1, out)
+            })
+            .unwrap();
+            for (message, is_flow_mod) in [(&flow_mod, true), (&barrier, false)] {
+                let flags = BundleFlags(0);
+                let add = BundleAdd { bundle_id: 1, flags, message, time: None };
+                let mut added = Vec::new();
+                openflow::append(&mut added, |out| add.encode(version, 1, out)).unwrap();
+                assert_eq!(first_message(&added), Some((added.len(), is_flow_mod)), "{version}");
+                assert_eq!(first_message(message), Some((message.len(), is_flow_mod)));
+                assert_eq!(first_message(&added[..added.len() - 1]), None);
+            }
+        }
+    }
 }

@@ -9,6 +9,7 @@ use openflow::{Capabilities, Dpid, Features, PortDesc, PortNo, Version};
 
 use crate::back_pressure::PERIOD;
 use crate::buffer_table::BufferTable;
+use crate::changes::Changes;
 use crate::flows::healing::Healing;
 use crate::flows::occupancy::{Change, Occupancy};
 use crate::flows::reader::FlowReader;
@@ -52,6 +53,8 @@ pub(crate) struct Switch {
     /// The outcomes of the kernel's own messages.
     pub(crate) outcomes: Outcomes,
     pub(crate) flow_reader: FlowReader,
+    /// The change sets of apps.
+    pub(crate) changes: Changes,
 }
 
 /// A switch's quota of vital packet-ins in the room that full apps reserve for these.
@@ -174,6 +177,7 @@ impl Switch {
             entry_cookie: 0, // until it has won its datapath
             outcomes: Outcomes::default(),
             flow_reader: FlowReader::default(),
+            changes: Changes::default(),
             dpid: info.dpid,
             version: info.version,
             epoch,

@@ -1,15 +1,120 @@
-//! The version-independent messages of bundles: messages that a switch applies together. From OpenFlow 1.4 on.
+//! The version-independent messages of bundles: messages that a switch applies together. From OpenFlow 1.3 on.
 //!
 //! OpenFlow 1.4.1 §6.8, §7.3.9; scheduled bundles: OpenFlow 1.5.1 §6.10.7, §7.3.9.4.
+//!
+//! OpenFlow 1.3 has bundles as an extension of the ONF (EXT-230). There the same bodies follow an experimenter's head:
+//!
+//! ```text
+//!  0        8            12     16
+//! +--------+------------+------+----------
+//! | header | 0x4f4e4600 | type | body ...      type 2300: control, 2301: add
+//! +--------+------------+------+----------
+//! ```
+//!
+//! A switch without the extension answers with the error of an unknown experimenter.
 
 use crate::forward::check_message;
-use crate::header::{begin, open};
+use crate::header::{begin, check_version, open};
 use crate::port::bits;
 use crate::v1_4::bundle::BundleProperty;
 use crate::v1_5::bundle::{ScheduledTime, Time};
 use crate::wire::{Align8, List, Pad, Padded, WireFormat};
-use crate::{DecodeError, EncodeError, Header, Kind, Version, Writer, v1_4, v1_5};
+use crate::{
+    DecodeError, EncodeError, ErrorMessage, Header, Kind, Reader, Version, Writer, v1_4, v1_5,
+};
 use core::time::Duration;
+
+/// The experimenter id of the ONF.
+const ONF: u32 = 0x4f4e_4600;
+
+/// Types of the ONF's messages: control of a bundle, and a message for one. The errors about bundles follow from the first
+/// number on.
+const ONF_CONTROL: u32 = 2300;
+const ONF_ADD: u32 = 2301;
+
+/// Type of errors about bundles (`OFPET_BUNDLE_FAILED`), from OpenFlow 1.4 on.
+const BUNDLE_FAILED: u16 = 17;
+
+/// Starts to decode a message of `kind`, or the ONF's of this type in OpenFlow 1.3.
+fn open_bundle(
+    message: &[u8],
+    kind: Kind,
+    onf_type: u32,
+) -> Result<(Version, Reader<'_>), DecodeError> {
+    if check_version(message)? != Version::V1_3 {
+        let (version, _, body) = open(message, kind)?;
+        return Ok((version, body));
+    }
+    let (version, _, mut body) = open(message, Kind::Experimenter)?;
+    expect(&mut body, "experimenter.experimenter", ONF, "0x4f4e4600, the ONF")?;
+    expect(&mut body, "experimenter.exp_type", onf_type, "the type of this message of a bundle")?;
+    Ok((version, body))
+}
+
+/// Reads a number that must be this one.
+fn expect(
+    body: &mut Reader<'_>,
+    field: &'static str,
+    wanted: u32,
+    expected: &'static str,
+) -> Result<(), DecodeError> {
+    let offset = body.offset();
+    let found = body.u32(field)?;
+    if found == wanted {
+        return Ok(());
+    }
+    Err(DecodeError::BadValue { field, offset, found: found.into(), expected })
+}
+
+/// Starts to encode a message of `kind`, or the ONF's of this type in OpenFlow 1.3.
+fn begin_bundle(
+    (kind, onf_type): (Kind, u32),
+    version: Version,
+    xid: u32,
+    out: &mut [u8],
+) -> Result<Writer<'_>, EncodeError> {
+    if version != Version::V1_3 {
+        return begin(kind, version, xid, out);
+    }
+    let mut to = begin(Kind::Experimenter, version, xid, out)?;
+    to.u32(ONF);
+    to.u32(onf_type);
+    Ok(to)
+}
+
+/// A reason to refuse a message about a bundle (`ofp_bundle_failed_code`), under one name for the versions that have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BundleFailed {
+    /// The switch does not support this flag, or the flags differ from those of the bundle.
+    BadFlags,
+    /// The switch does not support this message in a bundle.
+    MessageUnsupported,
+    /// A message of the bundle failed. An error about that message says why.
+    MessageFailed,
+    /// Another reason.
+    Other(u16),
+}
+
+impl BundleFailed {
+    /// Returns the reason of an error about a bundle; `None` if it is another error.
+    pub fn of(error: &ErrorMessage<'_>) -> Option<Self> {
+        let is_onf = error.kind == ErrorMessage::EXPERIMENTER
+            && error.version == Version::V1_3
+            && error.data.first_chunk() == Some(&ONF.to_be_bytes());
+        let code = if is_onf {
+            u32::from(error.code).checked_sub(ONF_CONTROL).and_then(|code| u16::try_from(code).ok())
+        } else {
+            let has_bundles = Kind::BundleControl.to_wire(error.version).is_some();
+            (has_bundles && error.kind == BUNDLE_FAILED).then_some(error.code)
+        }?;
+        Some(match code {
+            7 => Self::BadFlags,
+            10 => Self::MessageUnsupported,
+            13 => Self::MessageFailed,
+            other => Self::Other(other),
+        })
+    }
+}
 
 bits! {
     /// Guarantees of a switch about a bundle (`ofp_bundle_flags`).
@@ -93,7 +198,7 @@ impl BundleControl {
     /// # Errors
     /// [`DecodeError`] if the bytes are not exactly one bundle-control message.
     pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
-        let (version, _, mut body) = open(message, Kind::BundleControl)?;
+        let (version, mut body) = open_bundle(message, Kind::BundleControl, ONF_CONTROL)?;
         let body = &mut body;
         let control = match version {
             Version::V1_5 => Self::from_v1_4(&v1_5::BundleControl::read(body, "bundle_ctrl")?),
@@ -117,10 +222,10 @@ impl BundleControl {
     /// Encodes the message for a version; returns its size.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] before OpenFlow 1.4, and for a time before OpenFlow 1.5; [`EncodeError::NoRoom`] if `out` is
+    /// [`EncodeError::Unsupported`] before OpenFlow 1.3, and for a time before OpenFlow 1.5; [`EncodeError::NoRoom`] if `out` is
     /// too small.
     pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
-        let mut to = begin(Kind::BundleControl, version, xid, out)?;
+        let mut to = begin_bundle((Kind::BundleControl, ONF_CONTROL), version, xid, out)?;
         to.u32(self.bundle_id);
         to.u16(self.command.wire());
         to.u16(self.flags.0);
@@ -150,7 +255,7 @@ impl<'a> BundleAdd<'a> {
     /// # Errors
     /// [`DecodeError`] if the bytes are not exactly one such message with one whole message inside.
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
-        let (version, _, mut body) = open(message, Kind::BundleAdd)?;
+        let (version, mut body) = open_bundle(message, Kind::BundleAdd, ONF_ADD)?;
         let body = &mut body;
         let add = match version {
             Version::V1_5 => Self::from_v1_4(&v1_5::BundleAdd::read(body, "bundle_add")?),
@@ -172,10 +277,10 @@ impl<'a> BundleAdd<'a> {
     /// Encodes the message for a version; returns its size.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] before OpenFlow 1.4, for a time before OpenFlow 1.5, and if `message` is not one whole message;
+    /// [`EncodeError::Unsupported`] before OpenFlow 1.3, for a time before OpenFlow 1.5, and if `message` is not one whole message;
     /// [`EncodeError::NoRoom`] if `out` is too small, [`EncodeError::TooLong`] if no message can hold it.
     pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
-        let mut to = begin(Kind::BundleAdd, version, xid, out)?;
+        let mut to = begin_bundle((Kind::BundleAdd, ONF_ADD), version, xid, out)?;
         check_message(self.message, version, "a bundle of another message than a whole one")?;
         to.u32(self.bundle_id);
         to.zeros(2);
@@ -215,4 +320,71 @@ fn write_time(
     let scheduled_time = Time { seconds: time.as_secs(), nanoseconds: time.subsec_nanos(), pad };
     BundleProperty::<6>::Time(ScheduledTime { pad, scheduled_time }).write(to);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FlowMod, Match};
+
+    fn encoded(encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) -> Vec<u8> {
+        let mut out = Vec::new();
+        crate::append(&mut out, encode).unwrap();
+        out
+    }
+
+    #[test]
+    fn extension_of_1_3_wraps_the_bodies_of_1_4() {
+        let control = BundleControl {
+            bundle_id: 7,
+            command: BundleCommand::CommitRequest,
+            flags: BundleFlags(3),
+            time: None,
+        };
+        let onf = encoded(|out| control.encode(Version::V1_3, 9, out));
+        let head = [4, 4, 0, 24, 0, 0, 0, 9, 0x4f, 0x4e, 0x46, 0, 0, 0, 0x08, 0xfc];
+        assert_eq!(onf, [&head[..], &[0, 0, 0, 7, 0, 4, 0, 3]].concat());
+        assert_eq!(BundleControl::decode(&onf), Ok(control));
+        let add = FlowMod::add(Match::new());
+        let message = encoded(|out| add.encode(Version::V1_3, 9, out));
+        let add = BundleAdd { bundle_id: 7, flags: BundleFlags(3), message: &message, time: None };
+        let onf = encoded(|out| add.encode(Version::V1_3, 9, out));
+        assert_eq!(onf[12..24], [0, 0, 0x08, 0xfd, 0, 0, 0, 7, 0, 0, 0, 3]);
+        assert_eq!(onf[24..], message);
+        assert_eq!(BundleAdd::decode(&onf), Ok(add));
+        for at in [8, 11, 12, 15] {
+            let mut other = onf.clone();
+            other[at] ^= 1;
+            assert!(BundleAdd::decode(&other).is_err(), "another experimenter or type");
+        }
+        for cut in 0..onf.len() {
+            assert!(BundleAdd::decode(&onf[..cut]).is_err());
+        }
+        for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
+            let refused = control.encode(version, 9, &mut [0; 64]);
+            assert!(matches!(refused, Err(EncodeError::Unsupported { .. })), "{version}");
+        }
+    }
+
+    #[test]
+    fn reasons_are_the_same_in_extension_and_standard() {
+        let onf = ONF.to_be_bytes();
+        let of = |version, kind, code, data| {
+            BundleFailed::of(&ErrorMessage { version, kind, code, data })
+        };
+        for (code, reason) in [
+            (7, BundleFailed::BadFlags),
+            (10, BundleFailed::MessageUnsupported),
+            (13, BundleFailed::MessageFailed),
+            (14, BundleFailed::Other(14)),
+        ] {
+            assert_eq!(of(Version::V1_3, 0xffff, 2300 + code, &onf), Some(reason));
+            assert_eq!(of(Version::V1_4, 17, code, &[]), Some(reason));
+            assert_eq!(of(Version::V1_5, 17, code, &[]), Some(reason));
+        }
+        assert_eq!(of(Version::V1_3, 17, 7, &[]), None, "1.3 has no such type");
+        assert_eq!(of(Version::V1_3, 0xffff, 2307, &[0; 4]), None, "another experimenter");
+        assert_eq!(of(Version::V1_3, 0xffff, 9, &onf), None);
+        assert_eq!(of(Version::V1_4, 5, 7, &onf), None);
+    }
 }

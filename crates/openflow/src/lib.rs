@@ -151,7 +151,7 @@ pub use action::{Action, Actions, CopiedField};
 pub use address::{Dpid, MacAddr, ParseError};
 pub use async_config::{AsyncConfig, AsyncMasks};
 pub use available::Available;
-pub use bundle::{BundleAdd, BundleCommand, BundleControl, BundleFlags};
+pub use bundle::{BundleAdd, BundleCommand, BundleControl, BundleFailed, BundleFlags};
 pub use controller::ControllerStatus;
 pub use desc::DescText;
 pub use echo::{Echo, echo_reply};

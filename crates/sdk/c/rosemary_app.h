@@ -101,8 +101,33 @@ enum {
     ROSEMARY_TABLE = 19,
     /* An HTTP request to this application, which has the capability http.serve; `dpid` and `cookie` number the request for
      * `answer`. rosemary_http.h reads the body, and writes the answer. */
-    ROSEMARY_HTTP = 20
+    ROSEMARY_HTTP = 20,
+    /* The outcome of a change set of this application (`commit_series`); `cookie` is its number, `reason` is ROSEMARY_SET_*.
+     * None comes if the switch disconnects or the kernel ends before. */
+    ROSEMARY_COMMITTED = 21
 };
+
+/* `reason` of ROSEMARY_COMMITTED. */
+enum {
+    /* The switch has applied the set in one step; `in_port` is the number of changes that it applied before or after this
+     * step, since it takes such changes in no bundle. */
+    ROSEMARY_SET_ATOMIC = 0,
+    /* The switch has applied the set change by change. */
+    ROSEMARY_SET_ORDERED = 1,
+    /* The kernel refused change `in_port` of the set, counted from 0, for the reason in `table_id` (ROSEMARY_REFUSED_*).
+     * Nothing was sent. Body: what would admit the change, as text, or nothing. */
+    ROSEMARY_SET_REFUSED = 2,
+    /* The switch refused change `in_port`, or with UINT32_MAX the set as a whole; body: the OpenFlow error without data.
+     * `table_id` is 1 if other changes of the set may have been applied, else 0. */
+    ROSEMARY_SET_FAILED = 3,
+    /* The switch did not answer. `table_id` is 1 if changes of the set may have been applied, else 0. */
+    ROSEMARY_SET_UNANSWERED = 4
+};
+
+/* The `count` of `commit_series` that sends a change set, and the most changes and bytes of a set. */
+#define ROSEMARY_CHANGE_SET 0xffffffffu
+#define ROSEMARY_MAX_CHANGES 2048
+#define ROSEMARY_MAX_CHANGE_SET 196608
 
 /* `reason` of ROSEMARY_CLIENT. */
 enum { ROSEMARY_CLIENT_CONNECTED = 0, ROSEMARY_CLIENT_REQUEST = 1, ROSEMARY_CLIENT_DISCONNECTED = 2 };
@@ -324,7 +349,11 @@ struct rosemary_host {
      * each in a packet-out with the ports of its flow-mod and the next transaction id, except where the size is 0.
      * The kernel refuses any other series once, as a whole, with ROSEMARY_REFUSED_SHAPE: if `size` does not follow from
      * `count` and the packets, or the flow-mod is a different one. In 1.0 its wildcards are 0x003820f2, all except
-     * those three. */
+     * those three.
+     * With the count ROSEMARY_CHANGE_SET the room holds a change set: 4 bytes that are 0, the number of the set as a uint32_t,
+     * and flow-mods, group-mods and meter-mods for one switch, each at a multiple of 8 bytes. A switch with bundles applies
+     * them wholly or not at all, in this order; a ROSEMARY_COMMITTED record has the outcome. Transaction ids and
+     * buffers in a set have no meaning, so let these be 0 and ROSEMARY_NO_BUFFER. */
     int32_t  (*commit_series)(const struct rosemary_host *host, uint64_t dpid, uint32_t epoch, uint32_t size,
                               uint32_t count);
     /* Copies `count` records of a service's table, ROSEMARY_RECORD_WORDS words each, from slot `first` on; empty slots and

@@ -9,6 +9,7 @@ use openflow::{
 
 use crate::abi::{self, Record, RecordKind, Refusal};
 use crate::alert::Alert;
+use crate::changes::Committed;
 use crate::http::{HttpRequest, Request};
 use crate::network::Xid;
 use crate::services::table::{NewsKind, TableNews};
@@ -94,7 +95,10 @@ pub enum Event<'a> {
         /// The reason.
         why: LostRequest,
     },
-    /// This number of replies, errors and flow-removed messages were lost: there was no room for them, the application
+    /// The outcome of a change set that this application sent with [`Network::commit`](crate::Network::commit). It does not
+    /// come if the switch disconnects or the kernel ends before; then the set was applied wholly, partly or not at all.
+    Committed(Committed<'a>),
+    /// This number of replies, errors, outcomes of change sets and flow-removed messages were lost: there was no room for them, the application
     /// was restarting, or the switch did not answer in time. A reply that misses a part counts once; its later parts are
     /// not delivered.
     Lost(u64),
@@ -446,6 +450,9 @@ impl<'a> Event<'a> {
         if is(RecordKind::RequestLost) {
             let (xid, why) = (Xid::of(body)?, LostRequest::of(record.reason));
             return Some(Self::RequestLost { switch, xid, why });
+        }
+        if is(RecordKind::Committed) {
+            return Committed::of(switch, record, body).map(Self::Committed);
         }
         if is(RecordKind::FlowsMissing) {
             return Some(Self::FlowsMissing(switch));

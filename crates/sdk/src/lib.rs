@@ -22,6 +22,7 @@
 pub mod abi;
 mod alert;
 mod app;
+pub mod changes;
 mod event;
 pub mod hosts;
 pub mod http;
@@ -41,6 +42,7 @@ pub mod wanted;
 pub use abi::Refusal;
 pub use alert::Alert;
 pub use app::{App, Batch};
+pub use changes::{Applied, Change, CommitId, Committed, Guarantee, NotApplied};
 pub use event::{
     Event, FlowRemoved, FlowsKept, LostRequest, PacketIn, Port, PortChange, Reply, Switch,
     SwitchError,

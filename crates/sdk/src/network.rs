@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::abi::Level;
 use crate::abi::guest::Host;
+use crate::changes::{Change, CommitId, MAX_CHANGE_SET, MAX_CHANGES, SetWriter};
 use crate::event::{PacketIn, Switch};
 use crate::own::Own;
 use crate::services::table::TableView;
@@ -56,6 +57,16 @@ pub enum SendError {
         is: u32,
         /// The highest number of this application.
         most: u32,
+    },
+    /// A change set is empty, or longer than the kernel accepts.
+    #[error(
+        "a change set of {changes} changes and {bytes} bytes; it has 1 to {MAX_CHANGES} changes and at most {MAX_CHANGE_SET} bytes"
+    )]
+    ChangeSet {
+        /// Number of the changes.
+        changes: usize,
+        /// Bytes of those changes that were encoded.
+        bytes: usize,
     },
     /// The switch sent only a part of the packet, and keeps no copy of it.
     #[error("the switch sent only {have} of {total} bytes of the packet, which cannot be sent on")]
@@ -272,6 +283,72 @@ impl<'h> Network<'h> {
         let meter_id = self.host.own().meter(meter_mod.meter_id)?;
         let meter_mod = MeterMod { meter_id, ..meter_mod.clone() };
         self.send(to, USUAL_MESSAGE, |xid, room| meter_mod.encode(to.version, xid, room))
+    }
+
+    /// Sends changes of flows, groups and meters. A switch with bundles applies them wholly or not at all;
+    /// [`Event::Committed`](crate::Event::Committed) has the outcome. Priorities, groups and meters count as in
+    /// [`flow_mod`](Self::flow_mod).
+    ///
+    /// The switch applies them in this order, so a group comes before the flows that use it. A switch without bundles
+    /// applies additions first, unless an earlier deletion or modification could touch them: give the flows of each state
+    /// a cookie of their own, and delete the former state by its cookie. The kernel sends nothing if it refuses one of the
+    /// changes. Messages that are sent before the outcome is known may overtake the changes.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent. [`SendError::Full`] stays if the operator has made the rings too small for the set.
+    pub fn commit(&mut self, to: Switch, changes: &[Change<'_>]) -> Result<CommitId, SendError> {
+        let commit = CommitId(self.host.last_xid().wrapping_add(1));
+        let mut set = SetWriter::new(commit);
+        if !(1..=MAX_CHANGES).contains(&changes.len()) {
+            return Err(SendError::ChangeSet { changes: changes.len(), bytes: 0 });
+        }
+        for change in changes {
+            set.align();
+            self.encode_change(to, change, &mut set.bytes)?;
+            if set.bytes.len() > MAX_CHANGE_SET {
+                return Err(SendError::ChangeSet {
+                    changes: changes.len(),
+                    bytes: set.bytes.len(),
+                });
+            }
+        }
+        let room = self.host.reserve(set.bytes.len()).ok_or(SendError::Full)?;
+        room.copy_from_slice(&set.bytes);
+        if !self.host.commit_changes(to, set.bytes.len()) {
+            return Err(SendError::Full);
+        }
+        self.host.sent(commit.0);
+        Ok(commit)
+    }
+
+    /// Appends the message of a change, with its numbers converted. The kernel gives it a transaction id.
+    fn encode_change(
+        &self,
+        to: Switch,
+        change: &Change<'_>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), SendError> {
+        let own = self.host.own();
+        match change {
+            Change::Flow(flow_mod) => {
+                let priority = own.priority(flow_mod.priority)?;
+                own.flow_mod(flow_mod, |flow_mod| {
+                    openflow::append(bytes, |out| {
+                        flow_mod.encode_with_priority(priority, to.version, 0, out)
+                    })?;
+                    Ok(())
+                })
+            }
+            Change::Group(group_mod) => {
+                let group_mod = own.group_mod(group_mod)?;
+                Ok(openflow::append(bytes, |out| group_mod.encode(to.version, 0, out)).map(drop)?)
+            }
+            Change::Meter(meter_mod) => {
+                let meter_id = own.meter(meter_mod.meter_id)?;
+                let meter_mod = MeterMod { meter_id, ..meter_mod.clone() };
+                Ok(openflow::append(bytes, |out| meter_mod.encode(to.version, 0, out)).map(drop)?)
+            }
+        }
     }
 
     /// Changes a port.

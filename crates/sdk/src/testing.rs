@@ -8,11 +8,12 @@ use series::{Limits, Series};
 
 use crate::abi::host::{Answer, Failed, Host, HostedApp, LoadError, WholeRecord};
 use crate::abi::{Level, PORT_SIZE, Port, RECORD_HEAD, Record, RecordKind};
+use crate::changes::{CHANGE_SET, CommitId, Committed, divide};
 use crate::http::{Request, Response};
 use crate::services::table::{Change, EMPTY, NewsKind, Slot, Table as _};
 use crate::services::{AskError, Outcome, RequestId, Service};
 use crate::serving::{ClientId, ClientNews, ClientRequest};
-use crate::{App, Switch};
+use crate::{App, NotApplied, Switch};
 
 /// A message that the application sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,19 @@ pub struct Sent {
     pub epoch: u32,
     /// The OpenFlow message.
     pub message: Vec<u8>,
+}
+
+/// A change set that the application sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentChanges {
+    /// The datapath that it is for.
+    pub dpid: Dpid,
+    /// The number of the datapath's connection.
+    pub epoch: u32,
+    /// The number of the set.
+    pub commit: CommitId,
+    /// The OpenFlow messages.
+    pub messages: Vec<Vec<u8>>,
 }
 
 /// A request that the application sent to a service.
@@ -45,6 +59,7 @@ pub type Asked = ServiceRequest;
 pub struct Recorder {
     room: Vec<u8>,
     sent: Vec<Sent>,
+    commits: Vec<SentChanges>,
     stopped: Vec<usize>,
     log: Vec<String>,
     asked: Vec<ServiceRequest>,
@@ -103,6 +118,15 @@ impl Host for Recorder {
         let sent = |message| Sent { dpid: Dpid(dpid), epoch, message };
         if series == 0 {
             self.sent.push(sent(said.to_vec()));
+            return true;
+        }
+        if series == CHANGE_SET {
+            let Some((commit, ranges)) = divide(said) else {
+                self.log.push("Warn: the kernel would refuse this change set".into());
+                return true;
+            };
+            let messages = ranges.into_iter().map(|range| said[range].to_vec()).collect();
+            self.commits.push(SentChanges { dpid: Dpid(dpid), epoch, commit, messages });
             return true;
         }
         match Series::read(said, series) {
@@ -249,6 +273,11 @@ impl Bench {
         let (answer, sent) = self.batch(&[record]).expect("the app goes on");
         assert_eq!(answer.handled, 1, "the record was handled");
         sent
+    }
+
+    /// Returns the change sets that the application sent. Their messages are not among those of [`batch`](Self::batch).
+    pub fn commits(&mut self) -> Vec<SentChanges> {
+        std::mem::take(&mut self.app.host().commits)
     }
 
     /// Returns the numbers, in their batches, of the records that the application stopped.
@@ -451,6 +480,22 @@ impl AlignedRecord {
         let mut head = Record::new(RecordKind::Http, 0, id.client.0, 0);
         head.cookie = id.id;
         Self::new(head, request)
+    }
+
+    /// Makes the outcome of a change set.
+    ///
+    /// # Panics
+    /// If a message of the kernel cannot hold the error of the outcome.
+    pub fn committed(committed: &Committed<'_>) -> Self {
+        let Switch { dpid, epoch, version } = committed.switch;
+        let mut head = Record::new(RecordKind::Committed, version.wire(), dpid.0, epoch);
+        let text = committed.write(&mut head).unwrap_or_default();
+        let mut body = text.as_bytes().to_vec();
+        if let Err(NotApplied::Failed { error, .. }) = committed.outcome {
+            openflow::append(&mut body, |out| error.encode(committed.commit.0, out))
+                .expect("a short error");
+        }
+        Self::new(head, &body)
     }
 
     /// Makes an event about this number of lost answers.

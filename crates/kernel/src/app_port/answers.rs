@@ -6,14 +6,17 @@
 //! the request is gone. Flows that were removed meanwhile are counted too.
 
 use openflow::FlowRemoved;
-use sdk::LostRequest;
 use sdk::abi::{Record, RecordKind};
+use sdk::{Committed, LostRequest, NotApplied};
 use sys::ring::Room;
 
 use super::{AppPort, Phase};
 use crate::check::OWN_BITS;
 use crate::record::{lost_record, switch_record};
 use crate::switch::Switch;
+
+/// Most bytes of a text for the app.
+const MOST_TEXT: usize = 1024;
 
 impl AppPort {
     /// Delivers a reply or an error, with the app's own ids; `false` if it was lost.
@@ -80,6 +83,25 @@ impl AppPort {
     /// Whether the app has received its snapshot, so that it can be informed of its flows.
     pub(crate) fn can_be_informed(&self) -> bool {
         matches!(self.snapshot.phase, Phase::Replay | Phase::Live)
+    }
+
+    /// Delivers the outcome of a change set of the app's. `body` is the head of the switch's error, if the outcome has one.
+    pub(crate) fn committed(&mut self, committed: &Committed<'_>, body: &[u8]) {
+        let at = committed.switch;
+        let head = (at.version.wire(), at.dpid.0, at.epoch);
+        let mut record = Record::new(RecordKind::Committed, head.0, head.1, head.2);
+        // An app may cause any number of refusals, but few sets wait for a switch.
+        let is_refusal = matches!(committed.outcome, Err(NotApplied::Refused { .. }));
+        let room = if is_refusal { Room::AllButReserve } else { Room::All };
+        let text = committed.write(&mut record).map(str::as_bytes);
+        let body = text.map_or(body, |text| text.get(..MOST_TEXT).unwrap_or(text));
+        let is_delivered = u16::try_from(body.len()).is_ok_and(|body_size| {
+            let record = Record { body_size, ..record };
+            self.hosting.push(&record.words(), body, room)
+        });
+        if !is_delivered && self.is_attached() {
+            self.lose();
+        }
     }
 
     fn deliver(&mut self, switch: &mut Switch, record: Record, message: &[u8]) -> bool {

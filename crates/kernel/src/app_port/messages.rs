@@ -1,6 +1,6 @@
 //! Copies an app's messages out of its ring, in portions, expands series, and checks each message.
 //!
-//! A record has one message, several for one connection, or a series. Several are divided by the lengths in their headers;
+//! A record has one message, several for one connection, a series, or a change set, which ends the portion. Several are divided by the lengths in their headers;
 //! if these do not add up, the record is refused as one message.
 //!
 //! This is the boundary between the app's memory and the kernel's: behind it a message is a private copy that nobody
@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use openflow::Header;
 use sdk::Refusal;
+use sdk::changes::CHANGE_SET;
 use series::{Expanded, ExpandedKind, Problem, Series};
 use sys::ring::{Down, MAX_MESSAGES, PeerFault};
 
@@ -29,6 +30,9 @@ pub(super) const ALIGNMENT: usize = 8;
 /// Bytes of a record that cost as much time as another record.
 const LONG: usize = 1024;
 
+/// Bytes of a usual message in a change set.
+const USUAL_CHANGE: usize = 96;
+
 /// A portion of an app's messages. Emptied and filled again, so that nothing is allocated per message.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
@@ -36,6 +40,16 @@ pub(crate) struct Messages {
     list: Vec<Alike>,
     /// The record of the series that is being expanded.
     record: Vec<u8>,
+    /// The change set behind the other messages.
+    change_set: Option<SetRecord>,
+}
+
+/// A change set that was copied and neither divided nor checked.
+#[derive(Debug, Clone)]
+pub(crate) struct SetRecord {
+    pub(crate) dpid: u64,
+    pub(crate) epoch: u32,
+    range: Range<usize>,
 }
 
 /// One message of an app, or several that lie side by side in the bytes of the portion and are decided about together:
@@ -111,9 +125,24 @@ impl Messages {
         (&self.list, &mut self.bytes)
     }
 
+    /// Takes the change set behind the other messages, which are sent before it.
+    pub(crate) fn take_change_set(&mut self) -> Option<(SetRecord, &mut [u8])> {
+        let set = self.change_set.take()?;
+        let bytes = &mut self.bytes[set.range.clone()];
+        Some((set, bytes))
+    }
+
     fn clear(&mut self) {
         self.bytes.clear();
         self.list.clear();
+        self.change_set = None;
+    }
+
+    /// Keeps the record of `size` bytes that was appended, a change set. Returns about how much work it is, in records.
+    fn keep_change_set(&mut self, (dpid, epoch): (u64, u32), size: usize) -> usize {
+        let range = self.bytes.len() - size..self.bytes.len();
+        self.change_set = Some(SetRecord { dpid, epoch, range });
+        1 + size / USUAL_CHANGE
     }
 
     /// Checks the messages of the record of `size` bytes that was appended. Returns how much work they were, in records.
@@ -137,7 +166,7 @@ impl Messages {
     /// Replaces the record of `size` bytes that was appended, which claims to be a series of `count` flow-mods, by the
     /// messages of the series. Returns how much work they were, in records.
     fn expand(&mut self, rights: &Rights, to: (u64, u32), size: usize, count: u32) -> usize {
-        let Self { bytes, list, record } = self;
+        let Self { bytes, list, record, .. } = self;
         let start = bytes.len() - size;
         record.clear();
         if start == 0 {
@@ -225,15 +254,18 @@ impl AppPort {
     ) -> Result<usize, PeerFault> {
         messages.clear();
         let mut taken = 0;
-        while taken < PORTION && messages.bytes.len() <= PORTION_BYTES {
+        while taken < PORTION
+            && messages.bytes.len() <= PORTION_BYTES
+            && messages.change_set.is_none()
+        {
             match self.take(&mut messages.bytes, verdicts)? {
                 Some(Down::Send { epoch, dpid, number, message }) => {
                     let (to, size) = ((dpid, epoch), message.len());
                     let rights = self.rights.at(dpid);
-                    taken += if number == 0 {
-                        messages.push(rights, to, size)
-                    } else {
-                        messages.expand(rights, to, size, number)
+                    taken += match number {
+                        0 => messages.push(rights, to, size),
+                        CHANGE_SET => messages.keep_change_set(to, size),
+                        count => messages.expand(rights, to, size, count),
                     };
                     self.throttle.note_message();
                 }

@@ -94,6 +94,22 @@ impl QuotaMeter {
         left >= messages
     }
 
+    /// Whether the quota allows all of these messages in the second of the last [`refresh`](Self::refresh), with as many
+    /// portions as that takes.
+    pub(crate) fn allows_all(&mut self, kind: Metered, messages: u32, quota: Quota) -> bool {
+        loop {
+            let left = self.left[kind as usize];
+            if left >= messages {
+                return true;
+            }
+            let more = self.take_portion(kind, quota);
+            self.left[kind as usize] = left.saturating_add(more);
+            if more == 0 {
+                return false;
+            }
+        }
+    }
+
     #[inline(never)]
     fn take_portion(&mut self, kind: Metered, quota: Quota) -> u32 {
         let portion = self.shared_quota.take(kind as usize, kind.most(quota), self.second);
@@ -158,6 +174,22 @@ mod tests {
         let passed = kinds.map(|kind| (0..9).filter(|_| send(&mut meter, kind, quota)).count());
         assert_eq!(passed, [1, 1, 0]);
         assert_eq!(meter.sent(), [1, 1, 0], "refused messages were not sent");
+    }
+
+    #[test]
+    fn many_messages_take_several_portions() {
+        let meter = || QuotaMeter::new(Arc::new(SharedQuota::new(4)));
+        let quota = Quota { flow_mods: 1000, packet_outs: 1, requests: 1 };
+        for used in [0, 1, 400] {
+            let mut meter = meter();
+            meter.refresh(Instant::now());
+            assert!(meter.allows_all(Metered::FlowMods, used, quota));
+            meter.count(Metered::FlowMods, used);
+            assert!(!meter.allows_all(Metered::FlowMods, 1001 - used, quota));
+            assert!(meter.allows_all(Metered::FlowMods, 1000 - used, quota));
+            meter.count(Metered::FlowMods, 1000 - used);
+            assert!(!meter.allows_all(Metered::FlowMods, 1, quota));
+        }
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(crate) struct Head {
     pub(crate) app: AppId,
     pub(crate) dpid: u64,
     pub(crate) epoch: u32,
+    /// Whether the message is a change set.
+    pub(crate) is_set: bool,
 }
 
 impl ForwardQueue {
@@ -81,7 +83,7 @@ mod tests {
     #[test]
     fn messages_keep_their_order_and_are_bounded() {
         let mut forward_queue = ForwardQueue::default();
-        let head = |dpid| Head { app: AppId(1), dpid, epoch: 2 };
+        let head = |dpid| Head { app: AppId(1), dpid, epoch: 2, is_set: false };
         assert!(forward_queue.post(head(1), &[1, 2, 3]) && forward_queue.post(head(2), &[]));
         assert!(forward_queue.post(head(3), &[4]));
         assert_eq!(forward_queue.get(0).unwrap(), (head(1), &mut [1, 2, 3][..]));

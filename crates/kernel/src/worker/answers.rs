@@ -49,6 +49,9 @@ impl Replies<'_> {
         let now = self.now;
         let Some(Up { switch, transactions, .. }) = self.connection.phase.up_mut() else { return };
         let xid = rewrite::xid(message);
+        if !switch.changes.is_idle() && switch.changes.reply(xid, kind, message) {
+            return;
+        }
         let Some(answers) = transactions.reply(xid, kind, message, now) else {
             debug!(dpid = %switch.dpid, %kind, xid, "ignored a reply that nobody requested");
             return;
@@ -125,7 +128,7 @@ impl Replies<'_> {
         if is_of_slave(error) {
             self.other_controller(OtherSign::Slave);
         }
-        if self.own_refused(xid, error) {
+        if self.own_refused(xid, error) || self.change_refused(xid, error) {
             return;
         }
         let up = self.connection.phase.up_mut();
@@ -264,7 +267,7 @@ fn shown_dpid(connection: &Connection) -> Option<DisplayValue<Dpid>> {
 }
 
 /// The app port of the instance that sent a message; `None` if that instance is gone.
-fn living(app_ports: &mut [AppPort], sender: Sender) -> Option<&mut AppPort> {
+pub(super) fn living(app_ports: &mut [AppPort], sender: Sender) -> Option<&mut AppPort> {
     let app_port = app_ports.get_mut(sender.app.index())?;
     (app_port.life == sender.life && app_port.is_attached()).then_some(app_port)
 }

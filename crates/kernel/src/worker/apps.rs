@@ -80,6 +80,9 @@ impl Worker {
             let received = self.dispatch.app_ports[slot].receive(&mut messages, &mut verdicts);
             // Messages before a fault are sent, too.
             self.send_all(slot, &mut messages, now);
+            if let Some((set, bytes)) = messages.take_change_set() {
+                self.send_change_set(slot, (set.dpid, set.epoch), bytes, now);
+            }
             match received {
                 Ok(0) => break,
                 Ok(taken) => left = left.saturating_sub(taken),
@@ -119,6 +122,20 @@ impl Worker {
         message: &[u8],
         now: Instant,
     ) {
+        let remedy = self.note_refusal(slot, (dpid, epoch), why, message, now);
+        self.dispatch.app_ports[slot].refused((dpid, epoch), why, message, remedy.as_deref());
+    }
+
+    /// Counts a refused message, and reports it in the log at a limited rate. Returns what would admit the message, if that
+    /// is known, for the app.
+    pub(super) fn note_refusal(
+        &mut self,
+        slot: AppSlot,
+        (dpid, epoch): (u64, u32),
+        why: Refusal,
+        message: &[u8],
+        now: Instant,
+    ) -> Option<String> {
         let entry = self.switches.roster.get(dpid);
         let switch = entry.and_then(|entry| self.switches.switch_mut(entry.key));
         if let Some(switch) = switch {
@@ -131,7 +148,7 @@ impl Worker {
         // Apps still answer packet-ins of a switch that has just gone: these refusals are counted but not logged.
         let gone = matches!(why, Refusal::NoSwitch | Refusal::Epoch);
         if gone && self.switches.roster.has_just_gone(dpid, epoch, now) {
-            return app_port.refused((dpid, epoch), why, message, None);
+            return None;
         }
         let app = app_port.app;
         let rate = self.log_limits.refused.entry(app).or_insert_with(|| Rate::new(now));
@@ -142,8 +159,7 @@ impl Worker {
         let full = connection.filter(|_| why == Refusal::Full);
         let pace = full.and_then(|it| it.exceeded_pace(slot));
         let paced = pace.map(|_| PACED.to_owned());
-        let remedy = missing.as_ref().map(ToString::to_string).or(paced);
-        app_port.refused((dpid, epoch), why, message, remedy.as_deref());
+        let told = missing.as_ref().map(ToString::to_string).or(paced);
         if let Some(suppressed) = admitted {
             let most =
                 entry.filter(|_| why == Refusal::Full).and_then(|it| self.most_queued(it.key));
@@ -162,6 +178,7 @@ impl Worker {
                 "refused a message of an app"
             );
         }
+        told
     }
 
     /// Returns the app with the most bytes in the queues of a switch, and their number.

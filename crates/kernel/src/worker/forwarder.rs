@@ -56,9 +56,14 @@ impl Worker {
         for from in others {
             self.channels.pool.collect(from, me, &mut queue);
             for number in 0..queue.len() {
-                let Some((Head { app, dpid, epoch }, message)) = queue.get(number) else { break };
+                let Some((head, message)) = queue.get(number) else { break };
+                let Head { app, dpid, epoch, is_set } = head;
                 // Every worker knows the same apps by the time that one of them can send.
                 let Some(slot) = self.slot_of(app) else { continue };
+                if is_set {
+                    self.send_change_set(slot, (dpid, epoch), message, now);
+                    continue;
+                }
                 // Checked here again: only the message itself is forwarded.
                 let rights = self.dispatch.app_ports[slot].rights.at(dpid);
                 let checked = rights.check_message(message);

@@ -143,7 +143,10 @@ impl Worker {
         match event {
             Event::Up(info) => return self.handshake_complete(id, info, now),
             Event::PortStatus(status) => return self.port_status(id, status, now),
-            Event::Error(error) => self.replies(id, now).error(&error, message),
+            Event::Error(error) => {
+                self.replies(id, now).error(&error, message);
+                self.advance_changes(id, now);
+            }
             Event::Malformed(error) => self.ignore_malformed(id, &error, now),
             Event::UnknownType(kind) => {
                 if let Some(suppressed) = self.log_limits.malformed.admit(now) {
@@ -165,6 +168,7 @@ impl Worker {
             }
             Event::Reply(kind) | Event::Other(kind) => {
                 self.replies(id, now).reply(kind, message);
+                self.advance_changes(id, now);
             }
         }
         Ok(())

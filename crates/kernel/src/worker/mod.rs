@@ -20,6 +20,7 @@
 mod acceptor;
 mod answers;
 mod apps;
+mod changes;
 mod channels;
 mod connections;
 mod flows;
@@ -348,6 +349,7 @@ impl Worker {
             self.close(id, &why, now);
         }
         self.read_flows(now);
+        self.expire_changes(now);
         let app_ports = &mut self.dispatch.app_ports;
         let (channels, log_limits) = (&self.channels, &mut self.log_limits);
         answers::expire_requests(&mut self.switches, app_ports, channels, log_limits, now);

@@ -64,7 +64,8 @@ impl Worker {
                 refused.extend(all.map(|range| Refused { range, why: Refusal::Epoch }));
             }
             None => {
-                let head = Head { app: self.dispatch.app_ports[slot].app, dpid, epoch };
+                let head =
+                    Head { app: self.dispatch.app_ports[slot].app, dpid, epoch, is_set: false };
                 for alike in run {
                     for range in alike.ranges() {
                         let message = &bytes[range.clone()];

@@ -21,6 +21,7 @@ use control::kernel::{AnnouncedApp, PlainTcp, Tuning};
 use control::policy::Policy;
 use control::query::{AppCounters, SwitchStatus};
 
+mod changes;
 mod claims;
 mod drivers;
 mod hosted;

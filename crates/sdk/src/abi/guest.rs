@@ -14,6 +14,7 @@ use series::{BLANKS_SIZE, FlowAndPacket, MAX_SERIES, PACKET_SIZE, Written};
 use super::records::Records;
 use super::{ABI, AnswerTable, AppTable, BatchTable, FAILED, HostFunctions, Level};
 use crate::app::{ANSWER_ROOM, App, Batch};
+use crate::changes::CHANGE_SET;
 use crate::event::Switch;
 use crate::network::Network;
 use crate::own::Own;
@@ -223,6 +224,14 @@ impl Host {
         let Ok(size) = u32::try_from(size) else { return false };
         // SAFETY: as in `reserve`.
         unsafe { (self.table().commit)(self.table, dpid, epoch, size) == 0 }
+    }
+
+    /// Sends the first `size` bytes of the room as a change set.
+    pub(crate) fn commit_changes(&mut self, to: Switch, size: usize) -> bool {
+        let Ok(size) = u32::try_from(size) else { return false };
+        let (dpid, epoch) = (to.dpid.0, to.epoch);
+        // SAFETY: as in `reserve`.
+        unsafe { (self.table().commit_series)(self.table, dpid, epoch, size, CHANGE_SET) == 0 }
     }
 
     /// Sends flow-mods of a template, one for each of `flows`, with its packet, as parts of series. Returns how many:

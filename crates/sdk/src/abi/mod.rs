@@ -76,6 +76,8 @@ pub enum RecordKind {
     Table = 19,
     /// See [`HttpRequest`](crate::http::HttpRequest) and `rosemary_app.h`.
     Http = 20,
+    /// See [`Committed`](crate::Committed) and `rosemary_app.h`.
+    Committed = 21,
 }
 
 /// Why the kernel refused a message of an application.

@@ -46,12 +46,14 @@ fn messages() -> Vec<(Vec<u8>, bool)> {
 }
 
 /// A worker, a switch that has completed its handshake and sent packet 9, and the zone, which has not handled it.
-fn with_packet_in() -> (Bench, Vec<FakeSwitch>, FakeZone, SeenRecord) {
+pub(super) fn with_packet_in() -> (Bench, Vec<FakeSwitch>, FakeZone, SeenRecord) {
     with_packet_in_and(&Policy::default())
 }
 
 /// The same, where the app has this policy.
-fn with_packet_in_and(policy: &Policy) -> (Bench, Vec<FakeSwitch>, FakeZone, SeenRecord) {
+pub(super) fn with_packet_in_and(
+    policy: &Policy,
+) -> (Bench, Vec<FakeSwitch>, FakeZone, SeenRecord) {
     let mut bench = Bench::new(1);
     let mut fakes = bench.connect([1]);
     let mut zone = bench.attach_with(policy);
@@ -72,14 +74,19 @@ fn is_barrier(message: &[u8]) -> bool {
 
 /// Sends a message to a connection of a switch before the current packet is [`handled`]: as a series of this many
 /// messages, or a single one if the number is 0.
-fn send_message(zone: &mut FakeZone, (dpid, epoch): (u64, u32), sent: &[u8], series: u32) {
+pub(super) fn send_message(
+    zone: &mut FakeZone,
+    (dpid, epoch): (u64, u32),
+    sent: &[u8],
+    series: u32,
+) {
     let room = &mut zone.ends[0].0.messages;
     room.reserve(sent.len()).unwrap().copy_from_slice(sent);
     assert!(room.commit_with(dpid, epoch, sent.len(), series));
 }
 
 /// Completes the current packet, which publishes the messages.
-fn handled(zone: &mut FakeZone) {
+pub(super) fn handled(zone: &mut FakeZone) {
     let (ZoneEnd { records, messages }, bell) = &mut zone.ends[0];
     if messages.done(records, 1) {
         bell.ring();

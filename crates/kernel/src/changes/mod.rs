@@ -1,0 +1,573 @@
+//! Applies the change sets of apps to one switch: decides which messages are sent when, and what the result of each set is.
+//!
+//! Sets are applied one after the other, so a switch has at most one open bundle, whose number no app chooses. A step is sent
+//! when the switch has answered the step before:
+//!
+//! ```text
+//! bundles:           open* > before > open, add ..., close > commit > after
+//! without bundles:   additions, barrier > other changes, barrier
+//! ```
+//!
+//! The first set of a connection opens its bundle alone (`*`): a switch without bundles refuses that. The close request asks
+//! whether the switch has taken every message, because a commit would apply the messages that it took. Changes that the switch
+//! takes in no bundle are sent before it, and deletions after it.
+//!
+//! An error about a message of the set leads to its index. The set is then discarded, and additions of groups and meters are
+//! undone. The machine has no I/O and no clock.
+//!
+//! OpenFlow 1.4.1 §6.8 and §7.3.9, and EXT-230 of the ONF for OpenFlow 1.3.
+
+mod set;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use openflow::{
+    BundleAdd, BundleCommand, BundleControl, BundleFailed, BundleFlags, EncodeError, ErrorMessage,
+    Kind, Version,
+};
+
+use crate::check::Sweep;
+use crate::ids::AppSlot;
+use crate::rewrite;
+use crate::transactions::Sender;
+
+pub(crate) use self::set::ChangeSet;
+use self::set::{Does, What};
+
+/// Time in which a switch must answer a step. A paced app's step may take longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Most sets of an app that wait for one switch, and most bytes of all sets that wait for it.
+const MOST_SETS: usize = 4;
+const MOST_BYTES: usize = 1 << 20;
+
+/// The flags of every bundle.
+const FLAGS: BundleFlags = BundleFlags(BundleFlags::ATOMIC.0 | BundleFlags::ORDERED.0);
+
+/// The change sets for one switch.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    bundles: Bundles,
+    /// The switch takes no group-mods in a bundle, and no meter-mods.
+    groups_outside: bool,
+    meters_outside: bool,
+    /// The sets that are not finished, the oldest first.
+    sets: VecDeque<ChangeSet>,
+    /// The state of the first of them.
+    progress: Option<Progress>,
+    finished: Vec<Finished>,
+    last_bundle: u32,
+}
+
+/// Whether the switch has bundles.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Bundles {
+    #[default]
+    Untried,
+    Present,
+    Absent,
+}
+
+/// A finished set.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Finished {
+    /// The app, and the number that it gave the set.
+    pub(crate) sender: Sender,
+    pub(crate) outcome: Outcome,
+}
+
+/// The result of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The switch has applied it in one step, except for `outside` changes.
+    Atomic { outside: u32 },
+    /// The switch has applied it change by change.
+    Ordered,
+    /// The switch has refused it, with this error message.
+    Failed { index: Option<usize>, error: Vec<u8>, is_partial: bool },
+    /// The switch has not answered.
+    Unanswered { is_partial: bool },
+}
+
+/// The effects of messages that [`Changes::advance`] has appended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Effects {
+    /// Flows are deleted.
+    pub(crate) deletes: bool,
+    /// The effect on the table-miss entry.
+    pub(crate) sweeps: Option<Sweep>,
+}
+
+/// Where messages go.
+#[derive(Debug)]
+pub(crate) struct Output<'o, X> {
+    pub(crate) version: Version,
+    /// Returns the first of this number of new transaction ids.
+    pub(crate) xids: X,
+    pub(crate) out: &'o mut Vec<u8>,
+}
+
+/// A step of a set. The numbers are indices of changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    /// Opens a bundle.
+    Open,
+    /// Sends the additions of a set without a bundle, or the changes before a bundle; and a barrier.
+    Before(Vec<usize>),
+    /// Sends changes into the bundle, which it opens if that is not done, and closes the bundle.
+    Collect(Vec<usize>),
+    /// Commits the bundle.
+    Commit,
+    /// Sends the other changes of a set without a bundle, or the deletions after a bundle; and a barrier.
+    After(Vec<usize>),
+}
+
+/// The state of the set that is being applied.
+#[derive(Debug, Default)]
+struct Progress {
+    /// The steps that are not sent.
+    steps: VecDeque<Step>,
+    /// The step whose answer is outstanding.
+    waits: Option<Waits>,
+    /// The changes that were sent, with the transaction id of the first of each run.
+    sent: Vec<(u32, Vec<usize>)>,
+    /// The first error of the switch.
+    failure: Option<Failure>,
+    is_overdue: bool,
+    /// The step that was sent last.
+    stage: Stage,
+    /// The number of the open bundle.
+    bundle: Option<u32>,
+    /// Changes that may have taken effect, except for those of the bundle.
+    effective: Vec<usize>,
+    /// Number of changes outside of the bundle; `None` if there is no bundle.
+    outside: Option<u32>,
+}
+
+/// How far a set is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Before,
+    Opening,
+    Collecting,
+    Committing,
+    After,
+}
+
+/// An outstanding answer.
+#[derive(Debug)]
+struct Waits {
+    /// The transaction id of the open request in front of the changes, if there is one.
+    opens: Option<u32>,
+    /// The transaction id of the last message, which the answer has.
+    last: u32,
+    expects: Expected,
+    until: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Barrier,
+    Bundle(BundleCommand),
+}
+
+#[derive(Debug)]
+struct Failure {
+    index: Option<usize>,
+    /// The error message, without the message that it is about.
+    error: Vec<u8>,
+    /// The reason in an error about a bundle; `None` in another error.
+    of_bundle: Option<BundleFailed>,
+}
+
+impl Changes {
+    /// Whether another set of an app, of this size in bytes, may wait.
+    pub(crate) fn has_room(&self, app: AppSlot, size: usize) -> bool {
+        let own = self.sets.iter().filter(|set| set.sender.app == app).count();
+        let bytes: usize = self.sets.iter().map(ChangeSet::size).sum();
+        // The first set of each app always finds room.
+        own == 0 || own < MOST_SETS && bytes + size <= MOST_BYTES
+    }
+
+    /// Appends a set, for which there [is room](Self::has_room).
+    pub(crate) fn push(&mut self, set: ChangeSet) {
+        self.sets.push_back(set);
+    }
+
+    /// The set that [`advance`](Self::advance) continues: its app, and the pace of the app. `None` if there is nothing to do.
+    pub(crate) fn next(&self) -> Option<(AppSlot, Option<u32>)> {
+        let set = self.sets.front()?;
+        let waits = self.progress.as_ref().is_some_and(|it| it.waits.is_some());
+        (!waits).then_some((set.sender.app, set.pace))
+    }
+
+    /// Whether no set waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.sets.is_empty()
+    }
+
+    /// Takes the sets that are finished.
+    pub(crate) fn take_finished(&mut self) -> Vec<Finished> {
+        std::mem::take(&mut self.finished)
+    }
+
+    /// Notes a reply of the switch. `false` if it is about something else.
+    pub(crate) fn reply(&mut self, xid: u32, kind: Kind, message: &[u8]) -> bool {
+        let Some(progress) = &mut self.progress else { return false };
+        let Some(waits) = &progress.waits else { return false };
+        let control = match kind {
+            Kind::BarrierReply => None,
+            Kind::BundleControl | Kind::Experimenter => BundleControl::decode(message).ok(),
+            _ => return false,
+        };
+        if waits.opens == Some(xid) {
+            return control.is_some();
+        }
+        let is_it = match waits.expects {
+            Expected::Barrier => kind == Kind::BarrierReply,
+            Expected::Bundle(command) => control
+                .is_some_and(|it| it.command == command && Some(it.bundle_id) == progress.bundle),
+        };
+        let is_ours = waits.last == xid && is_it;
+        if is_ours {
+            progress.waits = None;
+            if progress.stage == Stage::Opening {
+                self.bundles = Bundles::Present;
+            }
+        }
+        is_ours
+    }
+
+    /// Notes an error of the switch. `false` if it is about something else.
+    pub(crate) fn error(&mut self, xid: u32, error: &ErrorMessage<'_>) -> bool {
+        let Some(progress) = &mut self.progress else { return false };
+        let index = progress
+            .sent
+            .iter()
+            .find_map(|(first, changes)| changes.get(xid.wrapping_sub(*first) as usize).copied());
+        let waits = progress.waits.as_ref();
+        let is_last = waits.is_some_and(|waits| waits.last == xid);
+        let opens = waits.is_some_and(|waits| waits.opens == Some(xid));
+        if index.is_none() && !is_last && !opens {
+            return false;
+        }
+        progress.effective.retain(|effective| Some(*effective) != index);
+        if is_last {
+            progress.waits = None;
+        }
+        progress.failure.get_or_insert_with(|| Failure {
+            index,
+            error: without_message(error),
+            of_bundle: BundleFailed::of(error),
+        });
+        true
+    }
+
+    /// Ends the wait for an answer that is overdue.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        if let Some(progress) = &mut self.progress
+            && progress.waits.as_ref().is_some_and(|waits| now >= waits.until)
+        {
+            (progress.waits, progress.is_overdue) = (None, true);
+        }
+    }
+
+    /// Appends the messages of the first set that are due to the output, or ends the set. Returns the effects of these
+    /// messages. The caller takes what is finished and calls again while there is a [next](Self::next) set.
+    pub(crate) fn advance<X: FnMut(u32) -> u32>(
+        &mut self,
+        output: &mut Output<'_, X>,
+        now: Instant,
+    ) -> Effects {
+        let mut effects = Effects::default();
+        while self.finished.is_empty()
+            && let Some(set) = self.sets.front()
+        {
+            let mut progress = match self.progress.take() {
+                Some(progress) => progress,
+                None => self.plan(set),
+            };
+            if progress.waits.is_some() {
+                self.progress = Some(progress);
+                break;
+            }
+            if progress.is_overdue || progress.failure.is_some() {
+                self.fail(progress, output);
+                continue;
+            }
+            let Some(step) = progress.steps.pop_front() else {
+                let outcome = progress
+                    .outside
+                    .map_or(Outcome::Ordered, |outside| Outcome::Atomic { outside });
+                self.finish(outcome);
+                continue;
+            };
+            if self.send(&mut progress, &step, output, now).is_ok() {
+                self.sets.front().into_iter().for_each(|set| effects.add(set, &step, &progress));
+                self.progress = Some(progress);
+                break;
+            }
+            // The version has no bundles, or not this message in one.
+            self.bundles = Bundles::Absent;
+        }
+        effects
+    }
+
+    /// Whether the switch takes a change in no bundle.
+    fn is_outside(&self, what: What) -> bool {
+        match what {
+            What::Flow => false,
+            What::Group => self.groups_outside,
+            What::Meter => self.meters_outside,
+        }
+    }
+
+    /// Plans the steps of a set.
+    fn plan(&self, set: &ChangeSet) -> Progress {
+        let all = 0..set.items.len();
+        let (outside, inside): (Vec<usize>, Vec<usize>) =
+            all.partition(|index| self.is_outside(set.items[*index].what));
+        let mut steps = VecDeque::new();
+        let mut push = |step: fn(Vec<usize>) -> Step, changes: Vec<usize>| {
+            if !changes.is_empty() {
+                steps.push_back(step(changes));
+            }
+        };
+        if self.bundles == Bundles::Absent || inside.is_empty() || !set.fits_bundle() {
+            let (first, others) = set.make_before_break();
+            push(Step::Before, first);
+            push(Step::After, others);
+            return Progress { steps, ..Progress::default() };
+        }
+        let count = u32::try_from(outside.len()).unwrap_or(u32::MAX);
+        let is_deleted = |index: &usize| set.items[*index].does == Does::Delete;
+        let (after, before) = outside.into_iter().partition(is_deleted);
+        push(Step::Before, before);
+        push(Step::Collect, inside);
+        push(Step::After, after);
+        if self.bundles == Bundles::Untried {
+            steps.push_front(Step::Open);
+        }
+        let collect = steps.iter().position(|step| matches!(step, Step::Collect(_)));
+        steps.insert(collect.map_or(steps.len(), |at| at + 1), Step::Commit);
+        Progress { steps, outside: Some(count), ..Progress::default() }
+    }
+
+    /// Sends a step of the first set.
+    ///
+    /// # Errors
+    /// The version does not have a message of the step. Nothing is appended.
+    fn send<X: FnMut(u32) -> u32>(
+        &mut self,
+        progress: &mut Progress,
+        step: &Step,
+        output: &mut Output<'_, X>,
+        now: Instant,
+    ) -> Result<(), EncodeError> {
+        let Some(set) = self.sets.front() else { return Ok(()) };
+        if progress.bundle.is_none() && matches!(step, Step::Open | Step::Collect(_)) {
+            self.last_bundle = self.last_bundle.wrapping_add(1);
+        }
+        let bundle = progress.bundle.unwrap_or(self.last_bundle);
+        let start = output.out.len();
+        let waits = match step {
+            Step::Open => output.control(bundle, BundleCommand::OpenRequest),
+            Step::Commit => output.control(bundle, BundleCommand::CommitRequest),
+            Step::Collect(changes) => output.collect(set, changes, (progress, bundle)),
+            Step::Before(changes) | Step::After(changes) => output.plain(set, changes, progress),
+        };
+        let (opens, last, expects) = waits.inspect_err(|_| output.out.truncate(start))?;
+        progress.stage = match step {
+            Step::Before(_) => Stage::Before,
+            Step::Open => Stage::Opening,
+            Step::Collect(_) => Stage::Collecting,
+            Step::Commit => Stage::Committing,
+            Step::After(_) => Stage::After,
+        };
+        if matches!(step, Step::Open | Step::Collect(_)) {
+            progress.bundle = Some(bundle);
+        }
+        progress.waits = Some(Waits { opens, last, expects, until: now + set.patience(step) });
+        Ok(())
+    }
+
+    /// Ends the first set after an error or without an answer, or plans it again in another way.
+    fn fail<X: FnMut(u32) -> u32>(&mut self, mut progress: Progress, output: &mut Output<'_, X>) {
+        let Some(set) = self.sets.front() else { return };
+        let Progress { stage, bundle, .. } = progress;
+        let is_refused = progress.failure.as_ref().is_some_and(Failure::has_no_bundles);
+        if stage == Stage::Opening && (progress.is_overdue || is_refused) {
+            self.bundles = Bundles::Absent;
+            return;
+        }
+        if let (Some(bundle), Stage::Before | Stage::Collecting) = (bundle, stage) {
+            // It was opened by a message of the same version.
+            let _ = output.control(bundle, BundleCommand::DiscardRequest);
+        }
+        let Some(failure) = progress.failure else {
+            let is_partial = stage == Stage::Committing || !progress.effective.is_empty();
+            return self.finish(Outcome::Unanswered { is_partial });
+        };
+        if stage != Stage::After {
+            while let Some(index) = progress.effective.pop_if(|index| set.is_undone(*index)) {
+                output.undo(set, index);
+            }
+        }
+        let is_in_bundle = matches!(stage, Stage::Collecting | Stage::Committing);
+        let index = failure.index.filter(|_| is_in_bundle);
+        if failure.of_bundle == Some(BundleFailed::MessageUnsupported)
+            && let Some(index) = index
+        {
+            let what = set.items[index].what;
+            return self.learn_outside(what);
+        }
+        let has_committed = stage == Stage::After && progress.outside.is_some();
+        let is_partial = has_committed || !progress.effective.is_empty();
+        let Failure { index, error, .. } = failure;
+        self.finish(Outcome::Failed { index, error, is_partial });
+    }
+
+    /// Notes that the switch takes such changes in no bundle.
+    fn learn_outside(&mut self, what: What) {
+        match what {
+            What::Group if !self.groups_outside => self.groups_outside = true,
+            What::Meter if !self.meters_outside => self.meters_outside = true,
+            _ => self.bundles = Bundles::Absent,
+        }
+    }
+
+    fn finish(&mut self, outcome: Outcome) {
+        if let Some(set) = self.sets.pop_front() {
+            self.finished.push(Finished { sender: set.sender, outcome });
+        }
+    }
+}
+
+impl Failure {
+    /// Whether a switch that refuses to open a bundle with this error has no bundles of the kernel's kind. Otherwise it has
+    /// too many now.
+    fn has_no_bundles(&self) -> bool {
+        !matches!(self.of_bundle, Some(BundleFailed::Other(_) | BundleFailed::MessageFailed))
+    }
+}
+
+impl Effects {
+    /// Adds the effects of a step that was sent.
+    fn add(&mut self, set: &ChangeSet, step: &Step, progress: &Progress) {
+        let changes = match step {
+            Step::Before(changes) | Step::After(changes) => changes,
+            // The changes of the bundle were sent last.
+            Step::Commit => match progress.sent.last() {
+                Some((_, changes)) => changes,
+                None => return,
+            },
+            Step::Open | Step::Collect(_) => return,
+        };
+        for item in changes.iter().map(|index| &set.items[*index]) {
+            self.deletes |= item.what == What::Flow && item.does == Does::Delete;
+            if self.sweeps != Some(Sweep::Certain) {
+                self.sweeps = item.sweeps.or(self.sweeps);
+            }
+        }
+    }
+}
+
+/// The transaction ids and the answer of a step: see [`Waits`].
+type Asked = (Option<u32>, u32, Expected);
+
+impl<X: FnMut(u32) -> u32> Output<'_, X> {
+    /// Appends a command about a bundle.
+    fn control(&mut self, bundle_id: u32, command: BundleCommand) -> Result<Asked, EncodeError> {
+        let xid = (self.xids)(1);
+        self.control_as(xid, bundle_id, command)?;
+        let answer = match command {
+            BundleCommand::OpenRequest => BundleCommand::OpenReply,
+            BundleCommand::CloseRequest => BundleCommand::CloseReply,
+            BundleCommand::CommitRequest => BundleCommand::CommitReply,
+            _ => BundleCommand::DiscardReply,
+        };
+        Ok((None, xid, Expected::Bundle(answer)))
+    }
+
+    fn control_as(
+        &mut self,
+        xid: u32,
+        bundle_id: u32,
+        command: BundleCommand,
+    ) -> Result<(), EncodeError> {
+        let control = BundleControl { bundle_id, command, flags: FLAGS, time: None };
+        openflow::append(self.out, |out| control.encode(self.version, xid, out)).map(drop)
+    }
+
+    /// Appends changes for a bundle, which is opened before if that is not done, and the request to close it.
+    fn collect(
+        &mut self,
+        set: &ChangeSet,
+        changes: &[usize],
+        (progress, bundle_id): (&mut Progress, u32),
+    ) -> Result<Asked, EncodeError> {
+        let opens = match progress.bundle {
+            Some(_) => None,
+            None => Some(self.control(bundle_id, BundleCommand::OpenRequest)?.1),
+        };
+        let first = (self.xids)(count(changes));
+        let mut inner = Vec::new();
+        for (index, xid) in changes.iter().zip(0..) {
+            let xid = first.wrapping_add(xid);
+            inner.clear();
+            inner.extend_from_slice(set.message(*index));
+            rewrite::set_xid(&mut inner, xid);
+            let add = BundleAdd { bundle_id, flags: FLAGS, message: &inner, time: None };
+            openflow::append(self.out, |out| add.encode(self.version, xid, out))?;
+        }
+        progress.sent.push((first, changes.to_vec()));
+        let (_, last, expects) = self.control(bundle_id, BundleCommand::CloseRequest)?;
+        Ok((opens, last, expects))
+    }
+
+    /// Appends changes, and a barrier request.
+    fn plain(
+        &mut self,
+        set: &ChangeSet,
+        changes: &[usize],
+        progress: &mut Progress,
+    ) -> Result<Asked, EncodeError> {
+        let first = (self.xids)(count(changes));
+        for (index, xid) in changes.iter().zip(0..) {
+            let start = self.out.len();
+            self.out.extend_from_slice(set.message(*index));
+            rewrite::set_xid(&mut self.out[start..], first.wrapping_add(xid));
+        }
+        progress.sent.push((first, changes.to_vec()));
+        progress.effective.extend(changes);
+        let (version, last) = (self.version, (self.xids)(1));
+        openflow::append(self.out, |out| Kind::BarrierRequest.encode_empty(version, last, out))?;
+        Ok((None, last, Expected::Barrier))
+    }
+
+    /// Appends the message that undoes a change.
+    fn undo(&mut self, set: &ChangeSet, index: usize) {
+        let xid = (self.xids)(1);
+        set.undo(index, xid, self.out);
+    }
+}
+
+/// Encodes an error without the message that it is about. The id of an experimenter stays: it defines the code.
+fn without_message(error: &ErrorMessage<'_>) -> Vec<u8> {
+    let is_experimenter = error.kind == ErrorMessage::EXPERIMENTER;
+    let data = error.data.get(..4).filter(|_| is_experimenter).unwrap_or_default();
+    let mut message = Vec::new();
+    let encoded =
+        openflow::append(&mut message, |out| ErrorMessage { data, ..*error }.encode(0, out));
+    encoded.expect("it is shorter than the switch's");
+    message
+}
+
+fn count(changes: &[usize]) -> u32 {
+    u32::try_from(changes.len()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;
