@@ -43,7 +43,7 @@ struct Exchanger {
 /// The instructions of a flow of set `number` in a table.
 fn actions(table: u8, number: u8) -> Vec<Action> {
     if table == 0 {
-        return vec![Action::SetField(Field::Ipv4Src(Masked::exact(Ipv4Addr::new(
+        return vec![Action::SetField(Field::Ipv4Src(Masked::from(Ipv4Addr::new(
             10, 0, 0, number,
         ))))];
     }

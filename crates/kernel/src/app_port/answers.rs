@@ -97,7 +97,7 @@ impl AppPort {
         let body = text.map_or(body, |text| text.get(..MOST_TEXT).unwrap_or(text));
         let is_delivered = u16::try_from(body.len()).is_ok_and(|body_size| {
             let record = Record { body_size, ..record };
-            self.hosting.push(&record.words(), body, room)
+            self.delivery.push(&record.words(), body, room)
         });
         if !is_delivered && self.is_attached() {
             self.lose();

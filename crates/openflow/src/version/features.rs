@@ -111,12 +111,8 @@ pub(super) const V1_1: ProtocolFeatures = ProtocolFeatures {
 };
 
 /// OpenFlow 1.2.
-pub(super) const V1_2: ProtocolFeatures = ProtocolFeatures {
-    modify_adds: false,
-    oxm: true,
-    roles: true,
-    ..V1_1
-};
+pub(super) const V1_2: ProtocolFeatures =
+    ProtocolFeatures { modify_adds: false, oxm: true, roles: true, ..V1_1 };
 
 /// OpenFlow 1.3.5.
 pub(super) const V1_3: ProtocolFeatures = ProtocolFeatures {

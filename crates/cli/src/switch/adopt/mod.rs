@@ -13,7 +13,7 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
 use config::Config;
 use keys::datapaths::CertifiedDatapaths;
-use openflow::{Dpid, Version};
+use openflow::{Dpid, OfferedVersions};
 use serde::Serialize;
 
 use self::plan::{Change, Plan, SwitchKeys, Wish};
@@ -151,7 +151,10 @@ pub fn run(args: &AdoptArgs) -> anyhow::Result<()> {
     let config = Config::load(args.database.instance.config.as_deref())?;
     let mut connection = args.database.connect(&config)?;
     let target = target(args, &config, connection.local_address())?;
-    let plan = plan::plan(connection.image(), &wish(args, target))?;
+    let plan = plan::plan(
+        connection.image(),
+        &wish(args, target, config.tuning.openflow.unwrap_or_default()),
+    )?;
     check_certificate(&connection, &plan)?;
     let generation = if args.dry_run { None } else { apply(&mut connection, &plan)? };
     let waited = if args.dry_run || args.wait == 0 {
@@ -163,13 +166,13 @@ pub fn run(args: &AdoptArgs) -> anyhow::Result<()> {
     waited.unwrap_or(Ok(()))
 }
 
-fn wish(args: &AdoptArgs, target: Target) -> Wish {
+fn wish(args: &AdoptArgs, target: Target, versions: OfferedVersions) -> Wish {
     let KeyPaths { switch_key, switch_cert, switch_ca_cert } = args.keys.clone();
     let keys = switch_key.zip(switch_cert).zip(switch_ca_cert);
     Wish {
         bridge: args.bridge.clone(),
         target: target.to_string(),
-        protocols: Version::OFFERED.iter().map(|version| ovs_name(*version)).collect(),
+        protocols: versions.versions().map(ovs_name).collect(),
         fail_mode: match args.fail_mode {
             FailMode::Secure => "secure",
             FailMode::Standalone => "standalone",
