@@ -13,7 +13,7 @@ use rosemary_sdk::openflow::{
 };
 use rosemary_sdk::{
     Action, App, Event, FlowMod, FlowRemoved, MacAddr, Match, Network, PortNo, Reply, SendError,
-    Switch, SwitchError, Version, Xid, export_app,
+    Switch, SwitchError, Xid, export_app,
 };
 
 /// Cookies of the flow that stays, and of the one that times out.

@@ -510,7 +510,7 @@ mod tests {
         assert!(line.contains(addresses), "{line}");
         let config = Config::parse("/rosemary.toml".into(), request.config().unwrap()).unwrap();
         let apps = config.apps.unwrap();
-        let ports = apps.iter().map(|app| app.python.as_ref().unwrap().listen[0].1.port());
+        let ports = apps.iter().map(|app| app.host_keys.listen[0].1.port());
         assert_eq!(ports.collect::<Vec<_>>(), [8082, 8080, 8081]);
     }
 
