@@ -156,9 +156,7 @@ fn read_nat(mut from: Body<'_>) -> Result<Nat, Fault> {
     let has = |bit: u16| flags & bit != 0;
     let (src, dst, persistent, hash, random) = (has(1), has(2), has(4), has(8), has(16));
     if flags >> 5 != 0 || src && dst || hash && random {
-        return Err(Fault(
-            "flags of nat: src or dst, hash or random",
-        ));
+        return Err(Fault("flags of nat: src or dst, hash or random"));
     }
     let range = read_range(present, &mut from)?;
     from.end(8)?;
