@@ -181,6 +181,8 @@ fn of_flow_mod(flow_mod: &FlowModView<'_>) -> Vec<u32> {
     let mut ids = of_actions(instructions.apply);
     ids.extend(of_actions(instructions.write));
     ids.extend(instructions.others.experimenters().flatten());
+    // Any experimenter's grant admits such a field, and most are of Open vSwitch.
+    ids.extend(flow_mod.has_opaque_field.then_some(NICIRA));
     ids
 }
 

@@ -279,4 +279,8 @@ fn registers_are_matched_with_the_grant() {
     let flow = FlowMod::add(matching).priority(150).apply(&OUT);
     assert!(flow_mod(&app(&[]), Version::V1_3, &flow).is_ok());
     assert_eq!(flow_mod(&usual(), Version::V1_3, &flow).map(drop), Err(Refusal::Action));
+    let policy = policy(Grant::unscoped(&[Capability::FlowWrite]));
+    let message = bytes(|out| flow.encode(Version::V1_3, 0, out));
+    let missing = AppRights::of(APP, &policy).missing(2, Refusal::Action, &message).unwrap();
+    assert_eq!(missing.names(), "experimenter:0x00002320");
 }
