@@ -9,7 +9,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use rosemary_sdk::openflow::{Field, FlowModCommand, Instructions, Masked};
+use rosemary_sdk::openflow::{Field, FlowModCommand, Instructions};
 use rosemary_sdk::{
     Action, App, Applied, Change, Committed, Event, FlowMod, Guarantee, Match, Network, PortNo,
     SendError, Switch, export_app,
@@ -43,9 +43,8 @@ struct Exchanger {
 /// The instructions of a flow of set `number` in a table.
 fn actions(table: u8, number: u8) -> Vec<Action> {
     if table == 0 {
-        return vec![Action::SetField(Field::Ipv4Src(Masked::from(Ipv4Addr::new(
-            10, 0, 0, number,
-        ))))];
+        let address = Ipv4Addr::new(10, 0, 0, number);
+        return vec![Action::SetField(Field::Ipv4Src(address.into()))];
     }
     let port = Action::SetField(Field::UdpSrc(number.into()));
     vec![port, Action::output(PortNo(2))]

@@ -82,9 +82,10 @@ impl Worker {
         let Some(message) = set.messages.get(index).map(|range| &set.bytes[range.clone()]) else {
             return;
         };
+        let Ok(version) = Version::from_wire(message[0]) else {
+            return self.refuse(slot, to.0, to.1, why, message, now); // no record could name its switch
+        };
         let remedy = self.note_refusal(slot, to, why, message, now);
-        // A version that this kernel does not know was refused before.
-        let version = Version::from_wire(message[0]).unwrap_or(Version::V1_0);
         let switch = sdk::Switch { dpid: Dpid(to.0), epoch: to.1, version };
         let refused = NotApplied::Refused { index, why: Some(why), remedy: remedy.as_deref() };
         let committed = Committed { switch, commit: set.commit, outcome: Err(refused) };
