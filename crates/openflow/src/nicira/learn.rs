@@ -153,9 +153,9 @@ impl Learn {
 
     fn write(&self, to: &mut Vec<u8>) {
         let is_second = self.limit != 0 || self.result.is_some();
-        let flags = u16::from(self.send_flow_rem) * SEND_FLOW_REM
-            | u16::from(self.delete_learned) * DELETE_LEARNED
-            | u16::from(self.result.is_some()) * WRITE_RESULT;
+        let flags = (u16::from(self.send_flow_rem) * SEND_FLOW_REM)
+            | (u16::from(self.delete_learned) * DELETE_LEARNED)
+            | (u16::from(self.result.is_some()) * WRITE_RESULT);
         let numbers = |to: &mut Vec<u8>, numbers: &[u16]| {
             numbers.iter().for_each(|number| to.extend(number.to_be_bytes()));
         };
@@ -217,7 +217,7 @@ impl LearnSpec {
             LearnDestination::Output => OUTPUT,
         };
         let is_number = matches!(self.from, LearnSource::Number(_));
-        let head = kind | u16::from(is_number) * IS_NUMBER | self.n_bits & N_BITS;
+        let head = kind | (u16::from(is_number) * IS_NUMBER) | self.n_bits & N_BITS;
         to.extend(head.to_be_bytes());
         match self.from {
             LearnSource::Field { field, offset } => bits(to, field, offset),

@@ -14,11 +14,11 @@
 //!
 //! | file | actions |
 //! | --- | --- |
-//! | `registers.rs` | move 6, load 7, output_reg 15 and 32, push 27, pop 28, load_field 33, check_pkt_larger 49, delete_field 50 |
-//! | `lookup.rs` | resubmit 1, note 8, resubmit_table 14 and 44, exit 17, fin_timeout 19, write_metadata 22, conjunction 34 |
+//! | `registers.rs` | move 6, load 7, `output_reg` 15 and 32, push 27, pop 28, `load_field` 33, `check_pkt_larger` 49, `delete_field` 50 |
+//! | `lookup.rs` | resubmit 1, note 8, `resubmit_table` 14 and 44, exit 17, `fin_timeout` 19, `write_metadata` 22, conjunction 34 |
 //! | `plain.rs` | counterparts of standard actions: 2, 4, 5, 9, 18, 21, 23 to 26, 30, 31, 39, 40, 48 |
-//! | `tracking.rs` | ct 35, nat 36, clone 42, ct_clear 43 |
-//! | `spread.rs` | multipath 10, bundle 12, bundle_load 13 |
+//! | `tracking.rs` | ct 35, nat 36, clone 42, `ct_clear` 43 |
+//! | `spread.rs` | multipath 10, bundle 12, `bundle_load` 13 |
 //! | `controller.rs` | controller 20, controller2 37 |
 //! | `learn.rs` | learn 16, learn2 45 |
 //!

@@ -214,7 +214,7 @@ pub(super) fn write(
 ) -> Result<(), EncodeError> {
     match action {
         NiciraAction::Ct(ct) => {
-            let flags = u16::from(ct.commit) * COMMIT | u16::from(ct.force) * FORCE;
+            let flags = (u16::from(ct.commit) * COMMIT) | (u16::from(ct.force) * FORCE);
             to.extend(35_u16.to_be_bytes());
             to.extend(flags.to_be_bytes());
             match ct.zone {
