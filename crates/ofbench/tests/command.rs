@@ -81,10 +81,10 @@ fn json_figures_match_the_run() {
         assert_eq!(pairs.len(), 2);
         for of in Version::NAMES {
             let words = format!("latency {address} --of {of} --seconds 0.1 --repeat 1 --json");
-            let told = json(&words);
-            assert_eq!(told["setup"]["of"], **of);
-            assert!(told["answered"].as_u64().unwrap() > 0, "{words}");
-            assert_eq!(told["latency_us"]["count"], told["answered"]);
+            let result = json(&words);
+            assert_eq!(result["setup"]["of"], **of);
+            assert!(result["answered"].as_u64().unwrap() > 0, "{words}");
+            assert_eq!(result["latency_us"]["count"], result["answered"]);
         }
     });
 }

@@ -41,8 +41,8 @@ fn vectors(file: &str) -> Vec<Vector> {
         .collect()
 }
 
-/// Fails if `check` reports a fault in any vector of the files. Threads share the vectors of a file, as there are more
-/// processors than slow tests.
+/// Fails if `check` reports a fault in any vector of the files. Every processor has a thread, and the threads share the
+/// vectors of a file, because one slow test takes most of the time.
 fn all(files: &[&str], check: impl Fn(&[u8]) -> Option<String> + Sync) {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     for file in files {
