@@ -1,4 +1,4 @@
-"""The codec of Rosemary, for tools and tests: decodes any message of OpenFlow 1.0 and 1.3, and encodes it again."""
+"""The codec of Rosemary, for tools and tests: decodes any message of OpenFlow 1.0 to 1.5, and encodes it again."""
 
 from __future__ import annotations
 

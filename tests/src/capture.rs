@@ -37,7 +37,7 @@ const BUFFER: &str = "65536";
 /// Number of bytes at the end of a file that contain its last packets.
 const TAIL: usize = 4096;
 
-/// `OFPT_ERROR` in both versions.
+/// `OFPT_ERROR` in every version.
 const ERROR: &str = "1";
 
 /// `OFPT_FLOW_MOD`, and the size in bytes of one of OpenFlow 1.0 without actions.

@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn versions_of_openflow_are_a_list() {
         let tuning = tuning("[controller]\nopenflow = [\"1.3\", \"1.0\"]").unwrap();
-        assert_eq!(tuning.openflow.unwrap().to_string(), "1.0,1.3");
+        assert_eq!(tuning.openflow.unwrap().to_string(), "1.0, 1.3");
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use openflow::{DecodeError, Dpid, Version};
+use openflow::{DecodeError, Dpid, OfferedVersions, Version};
 use thiserror::Error;
 
 use crate::session::MAX_PORTS;
 
-/// The command that makes Open vSwitch offer the versions of this controller.
-const SET_PROTOCOLS: &str = "ovs-vsctl set bridge BRIDGE protocols=OpenFlow10,OpenFlow13";
+/// What makes a switch and this controller agree on a version.
+const AGREE: &str = "name a common version in `openflow` of [controller]; for Open vSwitch run `ovs-vsctl clear bridge BRIDGE protocols`";
 
 /// The reason why a session ended: the switch, or a limit of the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -18,17 +18,21 @@ pub enum Closed {
     NotOpenFlow(String),
     /// The switch offers no version that this controller speaks.
     #[error(
-        "no OpenFlow version in common: the switch offers {theirs}, this controller speaks 1.0 and 1.3; for Open vSwitch run `{SET_PROTOCOLS}`"
+        "no OpenFlow version in common: the switch offers {theirs}, this controller speaks {ours}; {AGREE}"
     )]
     Incompatible {
+        /// The versions that this controller offers.
+        ours: OfferedVersions,
         /// The versions that the switch offers.
         theirs: String,
     },
     /// The switch refuses every version of this controller.
     #[error(
-        "the switch offers {theirs} and refuses the versions of this controller, 1.0 and 1.3: {why}; for Open vSwitch run `{SET_PROTOCOLS}`"
+        "the switch offers {theirs} and refuses the versions of this controller, {ours}: {why}; {AGREE}"
     )]
     Refused {
+        /// The versions that this controller offers.
+        ours: OfferedVersions,
         /// The versions that the switch's hello offers.
         theirs: String,
         /// Its error message.

@@ -171,7 +171,7 @@ impl Options {
             args.extend(["--workers".into(), workers.to_string().into()]);
         }
         if let Some(openflow) = self.openflow {
-            args.extend(["--openflow".into(), openflow.to_string().into()]);
+            args.extend(["--openflow".into(), openflow.to_string().replace(' ', "").into()]);
         }
         for app in &self.apps {
             args.extend(["--app".into(), app.to_string().into()]);

@@ -11,7 +11,7 @@
 //! | `number` | numbers in the forms that Ryu accepts, and reserved numbers by their names |
 //! | `matching` | matches of OpenFlow 1.3 |
 //! | `matching_1_0` | matches of OpenFlow 1.0 |
-//! | `action` | actions and instructions of both versions |
+//! | `action` | actions and instructions of every version |
 //! | `change` | flow-mods, group-mods, meter-mods, port-mods |
 //! | `question` | requests for statistics |
 //! | `reply` | replies as JSON, in the owner's own numbers |

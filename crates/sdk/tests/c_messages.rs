@@ -1,4 +1,4 @@
-//! Compares the messages of `rosemary_messages.h` with those that the codec encodes, in OpenFlow 1.0 and 1.3.
+//! Compares the messages of `rosemary_messages.h` with those that the codec encodes, in each version of OpenFlow.
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, reason = "messages of a test fit")]
 

@@ -36,8 +36,9 @@ const OTHER: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO4";
 
 /// A key of a table that occurs once, another value than the default, and the outcome.
 #[rustfmt::skip]
-const TABLES: [(&str, &str, &str, Outcome); 41] = [
+const TABLES: [(&str, &str, &str, Outcome); 42] = [
     ("controller", "listen", "[\"127.0.0.1:7000\"]", Refused),
+    ("controller", "openflow", "[\"1.3\"]", Refused),
     ("controller", "plain", "\"never\"", Refused),
     ("controller", "tls-dir", "\"/keys\"", Refused),
     ("controller", "workers", "3", Refused),

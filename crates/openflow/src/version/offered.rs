@@ -100,7 +100,7 @@ impl Default for OfferedVersions {
 impl fmt::Display for OfferedVersions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, version) in self.versions().enumerate() {
-            write!(f, "{}{version}", if place == 0 { "" } else { "," })?;
+            write!(f, "{}{version}", if place == 0 { "" } else { ", " })?;
         }
         Ok(())
     }
@@ -187,10 +187,10 @@ mod tests {
 
     #[test]
     fn texts_are_read_and_written() {
-        for text in ["1.0", "1.0,1.3", "1.0,1.1,1.2,1.3,1.4,1.5"] {
+        for text in ["1.0", "1.0, 1.3", "1.0, 1.1, 1.2, 1.3, 1.4, 1.5"] {
             assert_eq!(text.parse::<OfferedVersions>().unwrap().to_string(), text);
         }
-        assert_eq!(OfferedVersions::default().to_string(), "1.0,1.1,1.2,1.3,1.4,1.5");
+        assert_eq!(OfferedVersions::default().to_string(), "1.0, 1.1, 1.2, 1.3, 1.4, 1.5");
         for text in ["", "1.6", "1.3,", "1.3,1.3", "all", "4"] {
             assert_eq!(text.parse::<OfferedVersions>(), Err(InvalidVersions), "{text:?}");
         }

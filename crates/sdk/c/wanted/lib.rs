@@ -119,7 +119,7 @@ unsafe fn bytes<'a>(message: *const c_void, size: u32) -> Result<&'a [u8], Strin
 
 /// Describes a message that cannot be decoded.
 fn malformed(kind: &str, error: &DecodeError) -> String {
-    format!("{error}; pass exactly one {kind} of OpenFlow 1.0 or 1.3, and its size")
+    format!("{error}; pass exactly one {kind} of OpenFlow, and its size")
 }
 
 fn declared(result: Result<bool, WantError>) -> Result<i32, String> {

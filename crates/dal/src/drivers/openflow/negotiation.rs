@@ -39,6 +39,8 @@ pub(super) fn recognise(bytes: &[u8]) -> Result<(), Closed> {
 /// The versions that a switch's hello offers.
 #[derive(Debug, Default)]
 pub(super) struct Offer {
+    /// The versions that this side offers.
+    pub(super) ours: OfferedVersions,
     /// Version byte of the hello itself. The switch uses this version until it has read our hello.
     pub(super) version: u8,
     /// All versions, as text.
@@ -78,6 +80,7 @@ pub(super) fn check_refusal(agreed: Version, theirs: &Offer, message: &[u8]) -> 
         Ok(error) if error.kind == ErrorMessage::HELLO_FAILED => {
             let text = error.data.get(..MOST_TEXT).unwrap_or(error.data).escape_ascii();
             Err(Closed::Refused {
+                ours: theirs.ours,
                 theirs: theirs.versions.clone(),
                 why: format!("{error} \"{text}\""),
             })
@@ -93,10 +96,7 @@ pub(super) fn refuse(ours: OfferedVersions, hello: &Hello, xid: u32, out: &mut V
         Some(bitmap) => (1..=NEWEST).rev().find(|version| bitmap & 1 << version != 0),
         None => Some(hello.version.clamp(1, NEWEST)),
     };
-    let text = format!(
-        "no OpenFlow version in common: this controller speaks {}",
-        ours.to_string().replace(',', ", ")
-    );
+    let text = format!("no OpenFlow version in common: this controller speaks {}", ours);
     let error = ErrorMessage {
         version: Version::PREFERRED,
         kind: ErrorMessage::HELLO_FAILED,

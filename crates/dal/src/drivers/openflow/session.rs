@@ -374,9 +374,9 @@ impl Session {
         self.send_hello(answer, out);
         let Ok((version, _)) = chosen else {
             refuse(self.ours, &hello, header.xid, out);
-            return Err(Closed::Incompatible { theirs: offered(&hello) });
+            return Err(Closed::Incompatible { ours: self.ours, theirs: offered(&hello) });
         };
-        self.theirs = Offer { version: hello.version, versions: offered(&hello) };
+        self.theirs = Offer { ours: self.ours, version: hello.version, versions: offered(&hello) };
         let xid = self.xid();
         send(out, |out| Kind::FeaturesRequest.encode_empty(version, xid, out));
         self.state = SessionState::AwaitFeatures(version, xid);

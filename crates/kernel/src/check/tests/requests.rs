@@ -234,9 +234,8 @@ fn meters_are_the_apps_own() {
         assert!(flow_mod(&writer, version, &own).is_ok(), "{version}");
         // In 1.5 a meter may also be an action behind others, which nobody checks: it is refused.
         let behind = [Action::output(PortNo(1)), Action::Meter(8 << 8)];
-        let sent = append(&mut Vec::new(), |out| {
-            super::own().apply(&behind).encode(version, 0, out)
-        });
+        let sent =
+            append(&mut Vec::new(), |out| super::own().apply(&behind).encode(version, 0, out));
         if sent.is_ok() {
             let flow = super::own().apply(&behind);
             assert_eq!(flow_mod(&writer, version, &flow), Err(Refusal::Action), "{version}");

@@ -71,7 +71,7 @@ fn operators_choice_limits_the_versions() {
     assert_eq!(answer[..2], [5, 5], "the highest common version");
     let mut other = script();
     let closed = other.receive(&hello(&[Version::V1_3])).unwrap_err();
-    assert_eq!(closed, Closed::Incompatible { theirs: "1.3".into() });
+    assert_eq!(closed, Closed::Incompatible { ours: versions, theirs: "1.3".into() });
     assert!(other.out.ends_with(b"this controller speaks 1.0, 1.4"));
 }
 
@@ -129,7 +129,14 @@ fn messages_in_the_hellos_version_are_accepted_at_first() {
         let refusal = [version, 1, 0, 14, 0, 0, 0, 1, 0, 0, 0, 0, b'n', b'o'];
         let closed = script.receive(&refusal).unwrap_err();
         let why = "HELLO_FAILED/INCOMPATIBLE \"no\"".to_owned();
-        assert_eq!(closed, Closed::Refused { theirs: "up to version 0x07".into(), why });
+        assert_eq!(
+            closed,
+            Closed::Refused {
+                ours: OfferedVersions::default(),
+                theirs: "up to version 0x07".into(),
+                why
+            }
+        );
     }
 }
 
