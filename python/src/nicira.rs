@@ -24,7 +24,7 @@ pub(crate) struct Nicira;
 /// Checks an action, so that a value that does not fit is an error of the call. It must fit in one of the versions of switches.
 fn action(action: NiciraAction) -> PyResult<Action> {
     let tries = Version::BY_PREFERENCE.iter().map(|version| action.encode(*version));
-    match tries.reduce(|one, other| one.or(other)) {
+    match tries.reduce(Result::or) {
         Some(Err(error)) => Err(PyValueError::new_err(error.to_string())),
         _ => Ok(Action(action.into())),
     }

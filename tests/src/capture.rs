@@ -2,8 +2,8 @@
 //! calls malformed is a bug in Rosemary.
 //!
 //! Not checked, and reported as such: messages inside TLS, and those of a lab inside the lab
-//! (`rosemary demo`). Of OpenFlow 1.1 and 1.2 tshark knows the header alone. In 1.5 it stops at most match fields, so marks in
-//! messages of 1.5 do not count; the codec's own test with tshark has the reason for each kind.
+//! (`rosemary demo`). Of OpenFlow 1.1 and 1.2 tshark knows the header alone. In 1.5 it stops at most match fields, so frames of
+//! such connections are only counted; the codec's own test with tshark has the reason for each kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -47,8 +47,8 @@ const WITHOUT_ACTIONS: &str = "72";
 /// The controller's wire versions, in tshark's notation.
 const SPOKEN: [&str; 6] = ["0x01", "0x02", "0x03", "0x04", "0x05", "0x06"];
 
-/// tshark's mark in a message of OpenFlow 1.5.
-const OF_1_5: &str = "[Malformed Packet: openflow_v6]";
+/// That of OpenFlow 1.5.
+const V1_5: &str = "0x06";
 
 /// First byte of a TLS handshake record, which is no OpenFlow version.
 const TLS: &str = "0x16";
@@ -152,6 +152,8 @@ struct Reading {
     messages: BTreeMap<String, usize>,
     /// Connections over TLS.
     tls: BTreeSet<String>,
+    /// Connections that speak OpenFlow 1.5.
+    newest: BTreeSet<String>,
     /// The first frame with a malformed message or an unsupported version.
     malformed: Option<String>,
     /// Number of ignored marks, see `errors` and `without_actions`.
@@ -175,6 +177,14 @@ impl Reading {
                 continue;
             }
             let versions: Vec<&str> = versions().filter(|version| !version.is_empty()).collect();
+            if versions.contains(&V1_5) {
+                reading.newest.insert((*stream).to_owned());
+            }
+            // tshark takes the middle of a message of 1.5 for the beginning of another one.
+            if reading.newest.contains(*stream) {
+                *reading.messages.entry(V1_5.to_owned()).or_default() += 1;
+                continue;
+            }
             let unknown = versions.iter().filter(|version| !SPOKEN.contains(version)).count();
             for version in versions {
                 *reading.messages.entry(version.to_owned()).or_default() += 1;
@@ -194,20 +204,14 @@ impl Reading {
 /// Tshark's complaint about a TCP segment that was sent again with more data, which is no message.
 const REASSEMBLY: &str = "[Reassembly error";
 
-/// Counts the marks in tshark's output of a frame, without those in messages of OpenFlow 1.5: `[Malformed Packet: openflow_v4]`, and the name
+/// Counts the marks in tshark's output of a frame: `[Malformed Packet: openflow_v4]`, and the name
 /// of the field once per mark.
 fn marks(malformed: &str) -> usize {
     if malformed.starts_with(REASSEMBLY) {
         return 0;
     }
-    if malformed.is_empty() {
-        return 0;
-    }
-    let (of_1_5, others) = malformed.split(',').fold((0, 0), |(of_1_5, others), mark| match mark {
-        OF_1_5 => (of_1_5 + 1, others),
-        mark => (of_1_5, others + usize::from(mark.starts_with('['))),
-    });
-    if of_1_5 > 0 { others } else { others.max(1) }
+    let marks = malformed.split(',').filter(|mark| mark.starts_with('[')).count();
+    marks.max(usize::from(!malformed.is_empty()))
 }
 
 /// Counts the errors among these message types. An error quotes the beginning of the rejected

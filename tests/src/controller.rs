@@ -40,10 +40,10 @@ impl Controller {
         stream.set_nodelay(true)?; // one packet per message, for captures
         let version = switch.of();
         let mut controller = Self { stream, version, xid: 0 };
-        let ours = Hello::new(Version::ALL);
+        let ours = Hello::new(&[version]);
         controller.send(|_, xid, out| ours.encode(xid, out))?;
         let hello = Hello::decode(&controller.receive()?)?;
-        let agreed = hello.negotiate(Version::ALL)?;
+        let agreed = hello.negotiate(&[version])?;
         if agreed != version {
             bail!("agreed on OpenFlow {agreed}, not {version}");
         }

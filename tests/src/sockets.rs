@@ -12,6 +12,9 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Creates a socket bound to an address of the host; a temporary thread enters the host's
 /// namespace.
+///
+/// # Errors
+/// The namespace cannot be entered, or the address is taken.
 pub fn socket_on(host: &Host<'_>, address: &'static str, port: u16) -> anyhow::Result<UdpSocket> {
     let place = format!("/run/netns/{}", host.name());
     let made = thread::spawn(move || -> io::Result<UdpSocket> {

@@ -145,7 +145,7 @@ fn served_alike(lab: &Lab, host: &str, slow_us: u32) -> anyhow::Result<()> {
         ),
     )?;
     let _rosemary = start(lab, "learner")?;
-    for version in Version::ALL.iter().copied() {
+    for version in [Version::V1_0, Version::V1_3] {
         let interval = Duration::from_millis(1200);
         let plan = Plan { fairness: true, interval, macs: 200, ..plan(version, 16)? };
         let mut runs = Vec::new();

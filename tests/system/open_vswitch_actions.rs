@@ -20,7 +20,7 @@ fn app_with_the_capability_forwards_by_registers_and_tracking() {
         configure(&[&in_rust("tracker", keys)])?;
         let net = Net::start(lab, Of::V1_3)?;
         let of_app =
-            |line: &&String| ["reg0", "ct(", "ct_state"].iter().any(|it| line.contains(it));
+            |line: &&String| ["reg0", "NXM_NX_REG0", "ct("].iter().any(|it| line.contains(it));
         let flows = lab.wait_for("the app's flows are in the switch", SOON, |_| {
             let flows = net.s1.dump_flows()?;
             Ok((flows.iter().filter(of_app).count() == FLOWS).then_some(flows))

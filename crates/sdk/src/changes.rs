@@ -38,6 +38,7 @@ const ALIGNMENT: usize = 8;
 
 /// One change of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all changes are flows")]
 pub enum Change<'a> {
     /// Adds, changes or deletes flows. It may name no buffer.
     Flow(FlowMod<'a>),

@@ -42,9 +42,13 @@ fn adopted_bridge_connects() {
         let output = rosemary(lab, &["switch", "adopt", &database, "--name", "edge 7"])?;
         ensure!(output.status.success(), "{output:?}");
         let shown = String::from_utf8(output.stdout.clone())?;
-        for word in
-            ["tcp:127.0.0.1:6653", "OpenFlow15", "OpenFlow10 OpenFlow13", "standalone", "dp-desc"]
-        {
+        for word in [
+            "tcp:127.0.0.1:6653",
+            "OpenFlow15",
+            "OpenFlow10 OpenFlow11 OpenFlow12 OpenFlow13",
+            "standalone",
+            "dp-desc",
+        ] {
             ensure!(shown.contains(word), "{word}: {shown}");
         }
         ensure!(

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use openflow::matching::VLAN_PRESENT;
+use openflow::nicira::NiciraAction;
 use openflow::{Action, Field, FlowModFlags, MacAddr, Masked, Match, PortNo};
 
 use super::flows::Entry;
@@ -98,12 +99,9 @@ fn actions() -> Vec<Entry> {
         entry(&[set(Field::IpDscp(16))], "actions=mod_nw_tos:64"),
         entry(&[Action::SetTpSrc(8080)], "actions=mod_tp_src:8080"),
         entry(&[Action::SetTpDst(80)], "actions=mod_tp_dst:80"),
-        // Open vSwitch's resubmit(,4), an experimenter action that the codec only transports.
+        // An action of Open vSwitch.
         entry(
-            &[Action::Experimenter {
-                experimenter: 0x2320,
-                data: [0, 14, 0xff, 0xf8, 4, 0, 0, 0].into(),
-            }],
+            &[NiciraAction::ResubmitTable { in_port: PortNo::IN_PORT, table: 4, ct: false }.into()],
             "actions=resubmit(,4)",
         ),
     ]

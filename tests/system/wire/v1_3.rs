@@ -5,6 +5,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use openflow::matching::VLAN_PRESENT;
+use openflow::nicira::NiciraAction;
 use openflow::{Action, Field, FlowModFlags, MacAddr, Masked, Match, PortNo};
 
 use super::flows::Entry;
@@ -180,12 +181,9 @@ fn actions() -> Vec<Entry> {
         entry(&[Action::SetQueue(7), output(PortNo(3))], "actions=set_queue:7,output:3"),
         entry(&[Action::Group(1)], "actions=group:1"),
         entry(&[Action::Group(4), Action::Group(0xffff_ff00)], "actions=group:4,group:4294967040"),
-        // Open vSwitch's resubmit(,4), an experimenter action that the codec only transports.
+        // An action of Open vSwitch.
         entry(
-            &[Action::Experimenter {
-                experimenter: 0x2320,
-                data: [0, 14, 0xff, 0xf8, 4, 0, 0, 0].into(),
-            }],
+            &[NiciraAction::ResubmitTable { in_port: PortNo::IN_PORT, table: 4, ct: false }.into()],
             "actions=resubmit(,4)",
         ),
     ]

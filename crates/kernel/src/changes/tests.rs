@@ -12,6 +12,7 @@ const BUNDLES: [Version; 3] = [Version::V1_3, Version::V1_4, Version::V1_5];
 
 /// One change.
 #[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "a few values in tests")]
 enum Change {
     Flow(FlowMod<'static>),
     Group(GroupModCommand, u32),
@@ -492,9 +493,9 @@ fn answers_to_others_are_left_to_them() {
 #[test]
 fn random_answers_end_every_set() {
     let mut seed = 1_u64;
-    let mut random = move |below: u64| {
+    let mut random = move |below: usize| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 33) % below
+        usize::try_from(seed >> 33).unwrap() % below
     };
     let all = [
         add(5, 2),
@@ -508,9 +509,8 @@ fn random_answers_end_every_set() {
     for episode in 0..2000 {
         let mut script = Script::new(BUNDLES[episode % 3]);
         for _ in 0..=random(2) {
-            let count = 1 + random(all.len() as u64) as usize;
-            let changes: Vec<Change> =
-                (0..count).map(|_| all[random(6) as usize].clone()).collect();
+            let count = 1 + random(all.len());
+            let changes: Vec<Change> = (0..count).map(|_| all[random(6)].clone()).collect();
             script.push(&changes);
         }
         let mut steps = 0;
@@ -519,12 +519,12 @@ fn random_answers_end_every_set() {
             assert!(steps < 200, "it ends");
             let was = script.outcomes.len();
             let before = script.sent().iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-            let number = random(script.sent.len() as u64) as usize;
+            let number = random(script.sent.len());
             match random(8) {
                 0 => script.wait(),
                 1 | 2 => {
                     let (_, xid, _) = script.sent[number];
-                    let (kind, code) = [(17, 10), (17, 13), (5, 1), (1, 1)][random(4) as usize];
+                    let (kind, code) = [(17, 10), (17, 13), (5, 1), (1, 1)][random(4)];
                     let error = ErrorMessage { version: script.version, kind, code, data: &[] };
                     script.changes.error(xid, &error);
                     script.advance();

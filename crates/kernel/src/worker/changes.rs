@@ -218,7 +218,9 @@ impl Worker {
                 due.push(id);
             }
         }
-        due.into_iter().for_each(|id| self.advance_changes(id, now));
+        for id in due {
+            self.advance_changes(id, now);
+        }
     }
 }
 

@@ -44,7 +44,7 @@ pub enum Prerequisite {
     Nsh,
     /// A packet with this protocol over IPv4 or IPv6.
     Protocol(u8),
-    /// A packet of ICMPv4.
+    /// A packet of `ICMPv4`.
     Icmpv4,
     /// A packet of ICMPv6.
     Icmpv6,
@@ -336,14 +336,13 @@ fn size_of_basic(number: u8) -> Option<usize> {
 /// The bits of the specification's field whose size in bytes leaves bits over (OpenFlow 1.3.5 §7.2.3.7).
 fn bits_of_basic(number: u8) -> Option<u16> {
     Some(match number {
-        6 => 12,       // vlan_vid, without the bit for "there is a tag"
+        6 | 42 => 12,  // vlan_vid, without the bit for "there is a tag"; tcp_flags
         7 | 35 => 3,   // vlan_pcp, mpls_tc
         8 => 6,        // ip_dscp
         9 => 2,        // ip_ecn
         28 | 34 => 20, // ipv6_flabel, mpls_label
         36 | 41 => 1,  // mpls_bos, pbb_uca
         39 => 9,       // ipv6_exthdr
-        42 => 12,      // tcp_flags
         _ => return None,
     })
 }

@@ -157,7 +157,9 @@ impl Learn {
             | (u16::from(self.delete_learned) * DELETE_LEARNED)
             | (u16::from(self.result.is_some()) * WRITE_RESULT);
         let numbers = |to: &mut Vec<u8>, numbers: &[u16]| {
-            numbers.iter().for_each(|number| to.extend(number.to_be_bytes()));
+            for number in numbers {
+                to.extend(number.to_be_bytes());
+            }
         };
         let subtype = if is_second { 45 } else { 16 };
         numbers(to, &[subtype, self.idle_timeout, self.hard_timeout, self.priority]);

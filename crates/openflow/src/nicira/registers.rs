@@ -126,7 +126,9 @@ fn read_load_field(mut from: Body<'_>) -> Result<Action, Fault> {
 /// Writes an action of this file. Returns `false` for another one.
 pub(super) fn write(action: &Action, to: &mut Vec<u8>) -> bool {
     let numbers = |to: &mut Vec<u8>, numbers: &[u16]| {
-        numbers.iter().for_each(|number| to.extend(number.to_be_bytes()));
+        for number in numbers {
+            to.extend(number.to_be_bytes());
+        }
     };
     match action {
         Action::Move { from, to: target } => {

@@ -58,6 +58,7 @@ impl Default for CtZone {
 
 /// Translates addresses and ports of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a bit of its own on the wire")]
 pub struct Nat {
     /// Whether the source is translated; not with `dst`. Without both, the packet is translated as its connection is.
     pub src: bool,
@@ -184,9 +185,10 @@ fn read_range(present: u16, from: &mut Body<'_>) -> Result<Option<NatRange>, Fau
         return Ok(None);
     }
     let address = |from: &mut Body<'_>| -> Result<IpAddr, Fault> {
-        Ok(match is_4 {
-            true => Ipv4Addr::from(from.array("an IPv4 address")?).into(),
-            false => Ipv6Addr::from(from.array("an IPv6 address")?).into(),
+        Ok(if is_4 {
+            Ipv4Addr::from(from.array("an IPv4 address")?).into()
+        } else {
+            Ipv6Addr::from(from.array("an IPv6 address")?).into()
         })
     };
     let min = address(from)?;

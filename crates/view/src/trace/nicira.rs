@@ -42,7 +42,7 @@ impl<'t, 'm: 't> Run<'t, 'm> {
                 None => self.note("pops an empty stack".into()),
             },
             NiciraAction::WriteMetadata { value, mask } => {
-                self.packet.write_metadata(*value, *mask)
+                self.packet.write_metadata(*value, *mask);
             }
             NiciraAction::Resubmit { in_port } => self.resubmit(*in_port, SAME_TABLE, depth),
             NiciraAction::ResubmitTable { in_port, table, ct } => {
@@ -74,7 +74,7 @@ impl<'t, 'm: 't> Run<'t, 'm> {
             | NiciraAction::DecNshTtl => {}
             NiciraAction::Ct(_) => self.note(format!("{action} is not followed")),
             NiciraAction::Learn(_) => {
-                self.note(format!("{action} is not followed: it writes a flow"))
+                self.note(format!("{action} is not followed: it writes a flow"));
             }
             other => self.note(format!("the action {other} is not simulated")),
         }

@@ -96,7 +96,7 @@ pub(super) fn refuse(ours: OfferedVersions, hello: &Hello, xid: u32, out: &mut V
         Some(bitmap) => (1..=NEWEST).rev().find(|version| bitmap & 1 << version != 0),
         None => Some(hello.version.clamp(1, NEWEST)),
     };
-    let text = format!("no OpenFlow version in common: this controller speaks {}", ours);
+    let text = format!("no OpenFlow version in common: this controller speaks {ours}");
     let error = ErrorMessage {
         version: Version::PREFERRED,
         kind: ErrorMessage::HELLO_FAILED,

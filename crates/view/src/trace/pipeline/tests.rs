@@ -194,7 +194,7 @@ fn groups_that_multiply_end() {
 }
 
 /// Tables of OpenFlow 1.3 with these entries.
-fn tables<'m>(entries: Vec<FlowEntry<'m>>) -> Tables<'m> {
+fn tables(entries: Vec<FlowEntry<'_>>) -> Tables<'_> {
     Tables::new(Version::V1_3, entries, Vec::new(), ports(&[1, 2, 3, 4]))
 }
 
