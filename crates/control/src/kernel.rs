@@ -120,7 +120,7 @@ pub struct Tuning {
     /// Most ports of all switches together, beyond the first 64 of each; a switch that exceeds it is refused.
     #[serde(default = "Tuning::default_ports")]
     pub ports: u32,
-    /// The versions of OpenFlow that switches may choose; `None` for all, of which one is preferred.
+    /// The versions of OpenFlow that switches may choose; `None` for all, with a preferred one.
     #[serde(default, with = "versions")]
     pub openflow: Option<OfferedVersions>,
 }

@@ -3,7 +3,7 @@
 //!
 //! Works on private copies of whole OpenFlow messages. The switch may misstate every length in them. Places of cookies and
 //! numbers (OpenFlow 1.3.5 §7.3.5, §7.4.1, §7.4.2; OpenFlow 1.0.2 §5.3.5, §5.4.2), in bytes from the start of the message or
-//! of the entry. [`Layout`](openflow::Layout) has those that differ between versions:
+//! of the entry. [`Layout`](openflow::Layout) has the places that differ between versions:
 //!
 //! ```text
 //! packet-in        16    cookie, since 1.3

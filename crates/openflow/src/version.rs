@@ -53,7 +53,7 @@ impl Version {
     pub const PREFERRED: Self = Self::V1_3;
 
     /// All versions: [`Version::PREFERRED`], then the others, newest first. A message that not every version can express has
-    /// the form of the first one that can.
+    /// the form of the first version that can express it.
     pub const BY_PREFERENCE: &'static [Self] =
         &[Self::V1_3, Self::V1_5, Self::V1_4, Self::V1_2, Self::V1_1, Self::V1_0];
 

@@ -1,4 +1,4 @@
-//! Compares the messages of `rosemary_messages.h` with those that the codec encodes, in each version of OpenFlow.
+//! Compares the messages of `rosemary_messages.h` with the codec's messages, in each version of OpenFlow.
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, reason = "messages of a test fit")]
 

@@ -29,7 +29,7 @@ fn texts(sent: &[Sent]) -> Vec<(FlowModCommand, String)> {
     flow_mods(sent).iter().map(|it| (it.command, it.match_.to_string())).collect()
 }
 
-/// Adds where that keeps the counters of a flow that is there. Otherwise it modifies, which adds a flow that is not there.
+/// The command that adds a flow and keeps the counters of an equal one: a modify in OpenFlow 1.0, an add elsewhere.
 fn add(version: Version) -> FlowModCommand {
     let resets = version.features().add_resets_counters;
     if resets { FlowModCommand::ModifyStrict } else { FlowModCommand::Add }

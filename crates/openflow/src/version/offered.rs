@@ -26,8 +26,8 @@ pub struct OfferedVersions {
 pub struct InvalidVersions;
 
 impl OfferedVersions {
-    /// Returns the offer of exactly these versions, of which the highest common one is chosen; `None` if there is no version, or
-    /// one is there twice.
+    /// Returns the offer of exactly these versions, without a preferred one; `None` if the list is empty or names a version
+    /// twice.
     pub fn only(versions: &[Version]) -> Option<Self> {
         let mut bits = 0;
         for version in versions {

@@ -154,11 +154,11 @@ fn registers() -> Vec<Case> {
 }
 
 fn lookup() -> Vec<Case> {
+    const IN_PORT: u32 = PortNo::IN_PORT.0;
     use NiciraAction::{
         Conjunction, Exit, FinTimeout, Note, Resubmit, ResubmitTable, WriteMetadata,
     };
     let resubmit = |in_port, table, ct| ResubmitTable { in_port: PortNo(in_port), table, ct };
-    const IN_PORT: u32 = PortNo::IN_PORT.0;
     vec![
         // `ovs-ofctl` writes the form with a table, so the other one is only printed.
         case(ALL, "", Resubmit { in_port: PortNo(5) }),

@@ -35,8 +35,10 @@ pub(crate) fn flows_of(
     let stream = loop {
         match listener.accept() {
             Ok((stream, _)) => break stream,
-            Err(_) if ofctl.try_wait().unwrap().is_some() => panic!("ovs-ofctl did not connect"),
-            Err(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
+            Err(error) => {
+                assert!(ofctl.try_wait().unwrap().is_none(), "ovs-ofctl did not connect: {error}");
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
         }
     };
     stream.set_nonblocking(false).unwrap();

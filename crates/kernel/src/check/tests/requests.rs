@@ -232,7 +232,7 @@ fn meters_are_the_apps_own() {
     for version in VERSIONS.into_iter().filter(|version| version.features().meters) {
         let own = super::own().meter(7 << 8 | 0xff);
         assert!(flow_mod(&writer, version, &own).is_ok(), "{version}");
-        // In 1.5 a meter may also be an action behind others, which nobody checks: it is refused.
+        // In 1.5 a meter may also be an action behind others: the allow-list does not have it.
         let behind = [Action::output(PortNo(1)), Action::Meter(8 << 8)];
         let sent =
             append(&mut Vec::new(), |out| super::own().apply(&behind).encode(version, 0, out));
