@@ -117,7 +117,7 @@ fn port(number: u32) -> PortDesc {
 }
 
 fn features(version: Version, auxiliary_id: u8) -> Vec<u8> {
-    let ports = if !version.features().port_desc { vec![port(1), port(2)] } else { Vec::new() };
+    let ports = if version.features().port_desc { Vec::new() } else { vec![port(1), port(2)] };
     let features = Features {
         dpid: openflow::Dpid(0xd1d),
         n_buffers: 256,
