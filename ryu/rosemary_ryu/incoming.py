@@ -15,6 +15,7 @@ _MISS, _FROM_PACKET_OUT = 0, (1, 5)
 
 # Types of multipart messages. In 1.5, 1 is a description of flows, and 17 their statistics.
 _FLOW, _AGGREGATE, _FLOW_STATS_1_5 = 1, 2, 17
+_GROUPS_1_2 = (6, 7)
 
 
 def raw(site: Site, message: bytes) -> bytes | None:
@@ -136,6 +137,14 @@ def _groups(site: Site, msg: Any) -> None:
             _actions(site.numbers, bucket.actions)
 
 
+def _statistics_1_2(site: Site, msg: Any) -> None:
+    """Handles a reply of 1.2, where os-ken has one class for all statistics."""
+    if msg.type == _FLOW:
+        _flow_stats(site, msg)
+    elif msg.type in _GROUPS_1_2:
+        _groups(site, msg)
+
+
 def _meters(site: Site, msg: Any) -> None:
     for meter in msg.body:
         meter.meter_id = site.numbers.meters.to_app(meter.meter_id)
@@ -157,5 +166,6 @@ _CHANGES = {
     "OFPMeterStatsReply": _meters,
     "OFPMeterConfigStatsReply": _meters,
     "OFPMeterDescStatsReply": _meters,
+    "OFPStatsReply": _statistics_1_2,
     "OFPErrorMsg": _error,
 }

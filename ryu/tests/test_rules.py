@@ -32,7 +32,7 @@ class Recorder(app_manager.RyuApp):
                  ofp_event.EventOFPFlowRemoved, ofp_event.EventOFPBarrierReply, ofp_event.EventOFPEchoReply,
                  ofp_event.EventOFPGetConfigReply, ofp_event.EventOFPPortStatus, ofp_event.EventOFPRoleReply,
                  ofp_event.EventOFPGroupDescStatsReply, ofp_event.EventOFPFlowDescStatsReply,
-                 ofp_event.EventOFPAggregateStatsReply, ofp_event.EventOFPGetAsyncReply], MAIN_DISPATCHER)
+                 ofp_event.EventOFPAggregateStatsReply, ofp_event.EventOFPGetAsyncReply, ofp_event.EventOFPStatsReply], MAIN_DISPATCHER)
     def message(self, ev):
         self.seen.append(ev.msg)
 """

@@ -16,16 +16,13 @@ MISS = frame("00:00:00:00:00:01", "00:00:00:00:00:02")
 
 def request_flows(dp):
     """Asks for the flows with all their instructions, and returns the name of the reply."""
-    is_new = dp.ofproto.OFP_VERSION == wire.V1_5
-    name = "OFPFlowDescStats" if is_new else "OFPFlowStats"
-    request = getattr(dp.ofproto_parser, name + "Request")
-    dp.send_msg(request(dp) if dp.ofproto.OFP_VERSION != wire.V1_2 else request_1_2(dp, request))
-    return name + "Reply"
-
-
-def request_1_2(dp, request):
     ofp, parser = dp.ofproto, dp.ofproto_parser
-    return request(dp, ofp.OFPTT_ALL, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0, parser.OFPMatch())
+    if ofp.OFP_VERSION == wire.V1_2:
+        dp.send_msg(parser.OFPFlowStatsRequest(dp, ofp.OFPTT_ALL, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0, parser.OFPMatch()))
+        return "OFPStatsReply"
+    name = "OFPFlowDescStats" if ofp.OFP_VERSION == wire.V1_5 else "OFPFlowStats"
+    dp.send_msg(getattr(parser, name + "Request")(dp))
+    return name + "Reply"
 
 
 def bucket(dp, actions, watch_group):
@@ -170,7 +167,7 @@ def test_ports_follow_the_switch(tmp_path, version):
         changes = [(it.reason, it.desc.port_no) for it in named(recorded.seen, "OFPPortStatus")]
         assert changes == [(2, 2), (0, 9), (1, 3)]
         features = dp.ports[2].properties[0] if version >= wire.V1_4 else dp.ports[2]
-        assert (dp.ports[2].state, features.curr, dp.ports[2].name) == (1, 0xC0, "s1-eth2" if version >= wire.V1_4 else b"s1-eth2")
+        assert (dp.ports[2].state, features.curr, dp.ports[2].name) == (1, 0xC0, b"s1-eth2")
         assert 9 in dp.ports
 
     recorder(tmp_path, version).run(scenario)
