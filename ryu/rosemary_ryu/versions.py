@@ -37,7 +37,7 @@ def named(node: ast.AST, scope: Scope) -> set[str]:
 def common(trees: list[ast.Module]) -> list[str]:
     """Returns the versions that switches must speak for these applications, sorted.
 
-    That are the supported ones that all applications name, if the preferred version is none of them; otherwise the list is empty.
+    The list has the supported versions that all applications name. It is empty if the preferred version is among them.
     """
     left = set(SUPPORTED)
     for tree in trees:

@@ -542,7 +542,8 @@ mod tests {
 
     #[test]
     fn versions_of_the_apps_are_those_of_the_controller() {
-        let arguments = ["ryu.app.simple_switch_14", "--ofp-tcp-listen-port=6633"].map(ToOwned::to_owned);
+        let arguments =
+            ["ryu.app.simple_switch_14", "--ofp-tcp-listen-port=6633"].map(ToOwned::to_owned);
         let mut request = Request::parse(&arguments).unwrap();
         assert_eq!(request.about_versions(), None);
         request.openflow = vec!["1.0".into(), "1.4".into()];
