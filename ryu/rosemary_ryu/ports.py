@@ -3,7 +3,7 @@
 The event has the state of a port in the form of OpenFlow 1.3, without the features of the link. These are taken from the
 earlier description of the port (OpenFlow 1.0.2 §5.2.1, §5.4.3; OpenFlow 1.3.5 §7.2.1, §7.4.3; OpenFlow 1.4.1 §7.2.1, §7.4.3).
 
-Since 1.4, the features are in a property of the port. The message leaves out other properties, such as those of optical ports.
+Since 1.4, the features are in a property of the port. The message leaves out properties of other kinds of ports.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ class Recorder(app_manager.RyuApp):
                  ofp_event.EventOFPFlowRemoved, ofp_event.EventOFPBarrierReply, ofp_event.EventOFPEchoReply,
                  ofp_event.EventOFPGetConfigReply, ofp_event.EventOFPPortStatus, ofp_event.EventOFPRoleReply,
                  ofp_event.EventOFPGroupDescStatsReply, ofp_event.EventOFPFlowDescStatsReply,
-                 ofp_event.EventOFPAggregateStatsReply, ofp_event.EventOFPGetAsyncReply, ofp_event.EventOFPStatsReply], MAIN_DISPATCHER)
+                 ofp_event.EventOFPAggregateStatsReply, ofp_event.EventOFPGetAsyncReply,
+                 ofp_event.EventOFPStatsReply], MAIN_DISPATCHER)
     def message(self, ev):
         self.seen.append(ev.msg)
 """
@@ -600,7 +601,9 @@ def test_app_of_a_version_that_nobody_speaks_learns_it(tmp_path):
     bench = recorder(tmp_path)
     source = tmp_path / "recorder.py"
     source.write_text(source.read_text().replace("ofproto_v1_3.OFP_VERSION", "2"))
-    with pytest.raises(ValueError, match="Recorder supports no version .* runs apps of OpenFlow 1.0, 1.2, 1.3, 1.4, 1.5: name one"):
+    with pytest.raises(
+        ValueError, match="Recorder supports no version .* runs apps of OpenFlow 1.0, 1.2, 1.3, 1.4, 1.5: name one"
+    ):
         bench.run(lambda bench: bench.turns(1))
 
 

@@ -6,7 +6,8 @@ import pytest
 from bench import app, frame
 from test_rules import delete_all, flow_mod, named, packets, recorder, to_controller
 
-from rosemary_ryu import wire
+from rosemary_ryu import group_buckets, oxs, wire
+from rosemary_ryu.renewal import XID, Renewal
 
 VERSIONS = [wire.V1_2, wire.V1_3, wire.V1_4, wire.V1_5]
 WITH_MISS_ENTRIES = VERSIONS[1:]
@@ -247,3 +248,49 @@ def test_meters_of_1_5_are_actions(tmp_path):
         assert entry.instructions[0].actions[0].meter_id == 3
 
     recorder(tmp_path, wire.V1_5).run(scenario)
+
+
+@pytest.mark.parametrize("version", [wire.V1_2, wire.V1_4])
+def test_renewal_speaks_the_version_of_the_switch(version):
+    sent, timers = [], []
+    renewal = Renewal(sent.append, lambda seconds, call: timers.append(call), iter(range(100)).__next__, version)
+    head = struct.pack("!QQBBHHHIIIHH", 0, 0, 0xFF, wire.DELETE, 0, 0, 0, wire.NO_BUFFER, wire.ANY, wire.ANY, 0, 0)
+    assert not renewal.passes(wire.message(version, wire.FLOW_MOD, 1, head + wire.EMPTY_MATCH))
+    timers.pop(0)()
+    entry = struct.pack("!HBxIIHHHHHxxQQQ", 56, 3, 60, 0, 7, 0, 0, 0, 0, 1, 0, 0) + wire.EMPTY_MATCH
+    reply = wire.message(version, wire.MULTIPART_REPLY, XID, struct.pack("!HH4x", 1, 0) + entry)
+    assert renewal.takes(XID, reply)
+    assert [(it[0], it[1]) for it in sent] == [(version, wire.MULTIPART_REQUEST), (version, wire.FLOW_MOD)]
+    assert (sent[1][wire.FM_TABLE], wire.u16(sent[1], wire.FM_PRIORITY)) == (3, 7)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_malformed_buckets_end_the_search(version):
+    begin = 24 if version == wire.V1_5 else 16
+    for size in (0, 7, 15, 24, 0xFFFF):
+        for inner in (0, 8, 0xFFFF):
+            group_mod = bytearray(
+                wire.message(version, wire.GROUP_MOD, 1, bytes(begin - 8) + struct.pack("!HHI8x", size, inner, 1))
+            )
+            wire.put_u16(group_mod, 16, 0xFFFF)
+            for watch, first, end in group_buckets.places(group_mod):
+                assert watch is None or watch + 4 <= len(group_mod)
+                assert first <= end <= len(group_mod)
+
+
+def test_malformed_statistics_stay_as_they_are():
+    whole = bytearray(struct.pack("!HHHBBIHBBQ", 0, 24, 0x8002, 6, 4, 1, 0x8002, 8, 8, 5))
+    for size in range(len(whole) + 1):
+        cut = whole[:size]
+        oxs.add_flow(cut, 0, 2, 9)
+        assert len(cut) == size
+    for wrong in (0, 3, 0xFFFF):
+        malformed = bytearray(whole)
+        wire.put_u16(malformed, 2, wrong)
+        oxs.add_flow(malformed, 0, 2, 9)
+        assert len(malformed) == len(whole)
+    oxs.add_flow(whole, 0, 2, 9)
+    assert (wire.u32(whole, 8), wire.u64(whole, 16)) == (2, 7)
+    full = bytearray(struct.pack("!HHHBBQ", 0, 16, 0x8002, 8, 8, (1 << 64) - 1))
+    oxs.add_flow(full, 0, 2, 9)
+    assert wire.u64(full, 8) == (1 << 64) - 1

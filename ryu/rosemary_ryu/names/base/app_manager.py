@@ -402,8 +402,8 @@ class AppManager:
                 ofproto_protocol.set_app_supported_versions(versions)
             except AssertionError:
                 raise ValueError(
-                    f"{cls.__name__} supports no version of OpenFlow that the other apps of this process support, too; Rosemary runs "
-                    f"apps of OpenFlow {', '.join(wire.SPOKEN.values())}: name one of them in OFP_VERSIONS of each app"
+                    f"{cls.__name__} supports no version of OpenFlow that the other apps of this process support, too; Rosemary "
+                    f"runs apps of OpenFlow {', '.join(wire.SPOKEN.values())}: name one of them in OFP_VERSIONS of each app"
                 ) from None
         app = cls(*args, **{key: it for key, it in kwargs.items() if key not in self.undeclared or _accepts(cls, key)})
         register_app(app)
