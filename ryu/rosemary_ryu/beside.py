@@ -5,6 +5,7 @@
 * `modules`: the first module that it imports and that lies beside it, where a zone does not see it. Only imports that always
   run count, not those in functions, `try` and `if`;
 * `variables`: the environment variables that it reads by their names;
+* `openflow`: the versions that switches must speak, if the applications exclude the preferred one (`versions.py`);
 * `web`: the applications with a web interface (`web.py`), `null` if they take too much to examine.
 
 It reads the files and never runs them.
@@ -20,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rosemary_ryu import dotted, modules, sources, variables, web
+from rosemary_ryu import dotted, modules, sources, variables, versions, web
 
 
 def source_of(app: str, python_path: list[str]) -> Path | None:
@@ -70,7 +71,7 @@ def main(arguments: list[str]) -> int:
     try:
         table = _table(asked.apps, asked.python_path)
     except (MemoryError, sources.TooCostly):
-        table = {"modules": [], "variables": [], "web": None}  # such an app is limited in its zone, too
+        table = {"modules": [], "variables": [], "openflow": [], "web": None}  # such an app is limited in its zone, too
     print(json.dumps(table))
     return 0
 
@@ -85,6 +86,8 @@ def _table(apps: list[str], python_path: list[str]) -> dict[str, Any]:
     return {
         "modules": [(app, module) for app, module in beside if module is not None],
         "variables": list(read),
+        # An application whose source is not found may support others.
+        "openflow": versions.common([tree for _, tree in trees]) if len(trees) == len(files) else [],
         "web": served,
     }
 

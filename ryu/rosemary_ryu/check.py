@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import argparse
 import ast
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rosemary_ryu import dotted, files, modules, sources, unsupported, variables, web
+from rosemary_ryu import dotted, files, modules, sources, unsupported, variables, versions, web
 from rosemary_ryu.dotted import Scope
-
-_VERSIONS = {1: "1.0", 2: "1.1", 3: "1.2", 4: "1.3", 5: "1.4", 6: "1.5"}
-_VERSION_MODULE = re.compile(r"\bofproto_v(\d_\d)\b")
-_SUPPORTED = {"1.0", "1.3"}
 
 # Most further lines of a finding that are printed.
 _MOST_LINES = 8
@@ -205,19 +200,10 @@ def install(package: str) -> str:
 
 
 def _versions(node: ast.Assign | ast.AnnAssign, scope: Scope) -> Iterator[tuple[int, str, str]]:
-    """Looks for an application that supports neither OpenFlow 1.0 nor 1.3."""
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    if node.value is None or not any(isinstance(it, ast.Name) and it.id == "OFP_VERSIONS" for it in targets):
-        return
-    versions: set[str] = set()
-    for it in ast.walk(node.value):
-        if isinstance(it, ast.Constant) and isinstance(it.value, int) and it.value in _VERSIONS:
-            versions.add(_VERSIONS[it.value])
-        elif isinstance(it, (ast.Attribute, ast.Name)):
-            named = (_VERSION_MODULE.search(name) for name in scope.names(it))
-            versions.update(match[1].replace("_", ".") for match in named if match)
-    if versions and not versions & _SUPPORTED:
-        yield node.lineno, f"OpenFlow {', '.join(sorted(versions))}", "Rosemary speaks OpenFlow 1.0 and 1.3"
+    """Looks for an application that supports none of Rosemary's versions of OpenFlow."""
+    named = versions.named(node, scope)
+    if named and not named & versions.SUPPORTED:
+        yield node.lineno, f"OpenFlow {', '.join(sorted(named))}", f"apps may support {', '.join(sorted(versions.SUPPORTED))}"
 
 
 def _findings(file: Path, shown: str, python_path: list[str], package: str) -> list[Finding]:

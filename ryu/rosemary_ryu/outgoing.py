@@ -1,4 +1,4 @@
-"""Prepares an application's OpenFlow 1.3 messages for the kernel.
+"""Prepares an application's messages of OpenFlow 1.2 to 1.5 for the kernel.
 
 Works on private copies of encoded messages. Priorities, cookies, groups and meters get their numbers on the switch.
 Some things exist once per switch: the table-miss entry (`table_miss.py`), configuration, role and asynchronous filters
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rosemary_ryu import table_miss, wire
+from rosemary_ryu import group_buckets, table_miss, wire
 from rosemary_ryu.numbers import GROUP_MAX, METER_MAX, Numbers
 
 if TYPE_CHECKING:
     from rosemary_ryu.site import Site
 
-_FLOW, _AGGREGATE, _GROUP, _METER, _METER_CONFIG = 1, 2, 6, 9, 10
+# Types of multipart messages. In 1.5, 1 is a description of flows, and 17 their statistics.
+_FLOW, _AGGREGATE, _GROUP, _GROUP_DESC, _METER, _METER_CONFIG, _FLOW_STATS_1_5 = 1, 2, 6, 7, 9, 10, 17
 _ALL_GROUPS, _ALL_METERS = 0xFFFF_FFFC, 0xFFFF_FFFF
 _DELETE_ENTRY = 2  # OFPGC_DELETE and OFPMC_DELETE
 
@@ -37,23 +38,30 @@ def prepare(site: Site, sent: bytes) -> list[bytes]:
 
 
 def _packet_out(numbers: Numbers, sent: bytes) -> bytes:
-    end = 24 + wire.u16(sent, 16)
-    if end == 40 and sent[24:26] == b"\x00\x00":  # a single output
+    if sent[0] == wire.V1_5:  # it has a match where the others have the in-port
+        at, size = wire.match_end(sent, 16), wire.u16(sent, 12)
+    else:
+        at, size = 24, wire.u16(sent, 16)
+    if size == 16 and sent[at : at + 2] == b"\x00\x00":  # a single output
         return sent
     copy = bytearray(sent)
-    _actions(numbers, copy, 24, end)
+    number_actions(numbers, copy, at, at + size)
     return bytes(copy)
 
 
-def _actions(numbers: Numbers, buf: bytearray, at: int, end: int) -> None:
+def number_actions(numbers: Numbers, buf: bytearray, at: int, end: int) -> None:
+    """Gives the groups and meters in a list of actions their numbers on the switch."""
     for place, kind, _ in wire.entries(buf, at, end):
         if kind == wire.GROUP:
             wire.put_u32(buf, place + 4, numbers.groups.to_switch(wire.u32(buf, place + 4)))
+        elif kind == wire.METER_ACTION and buf[0] == wire.V1_5:
+            wire.put_u32(buf, place + 4, numbers.meters.to_switch(wire.u32(buf, place + 4)))
 
 
 def _flow_mod(site: Site, buf: bytearray) -> list[bytes]:
     command, table = buf[wire.FM_COMMAND], buf[wire.FM_TABLE]
-    if table_miss.is_miss(buf) and table in (0, 0xFF):
+    # Before 1.3, an entry without fields is one like all others.
+    if buf[0] >= wire.V1_3 and table_miss.is_miss(buf) and table in (0, 0xFF):
         if not _keeps_miss(site, buf, command):
             return []
         site.miss.note_sent(command, table)
@@ -136,7 +144,7 @@ def _number_flow_mod(numbers: Numbers, buf: bytearray) -> bool:
     wire.put_u32(buf, wire.FM_OUT_GROUP, numbers.groups.to_switch(wire.u32(buf, wire.FM_OUT_GROUP)))
     for place, kind, size in wire.entries(buf, wire.instructions_at(buf), len(buf)):
         if kind in (wire.APPLY_ACTIONS, wire.WRITE_ACTIONS):
-            _actions(numbers, buf, place + 8, place + size)
+            number_actions(numbers, buf, place + 8, place + size)
         elif kind == wire.METER:
             wire.put_u32(buf, place + 4, numbers.meters.to_switch(wire.u32(buf, place + 4)))
     return True
@@ -144,7 +152,7 @@ def _number_flow_mod(numbers: Numbers, buf: bytearray) -> bool:
 
 def _request(site: Site, buf: bytearray) -> list[bytes]:
     what, numbers = wire.u16(buf, 8), site.numbers
-    if what in (_FLOW, _AGGREGATE):
+    if what in (_FLOW, _AGGREGATE) or what == _FLOW_STATS_1_5 and buf[0] == wire.V1_5:
         cookie, mask = wire.u64(buf, 32), wire.u64(buf, 40)
         if wire.u16(buf, 50) <= 4 and site.miss.selected_by(buf[16], cookie, mask, wire.u32(buf, 20), wire.u32(buf, 24)):
             site.expect_miss(wire.xid_of(buf))
@@ -154,7 +162,7 @@ def _request(site: Site, buf: bytearray) -> list[bytes]:
         wire.put_u64(buf, 32, selected[0])
         wire.put_u64(buf, 40, selected[1])
         wire.put_u32(buf, 24, numbers.groups.to_switch(wire.u32(buf, 24)))
-    elif what == _GROUP:
+    elif what == _GROUP or what == _GROUP_DESC and buf[0] == wire.V1_5:
         wire.put_u32(buf, 16, numbers.groups.to_switch(wire.u32(buf, 16)))
     elif what in (_METER, _METER_CONFIG):
         wire.put_u32(buf, 16, numbers.meters.to_switch(wire.u32(buf, 16)))
@@ -168,14 +176,10 @@ def _group_mod(site: Site, buf: bytearray) -> list[bytes]:
         return _each(site, buf, site.groups, number == _ALL_GROUPS and command == _DELETE_ENTRY)
     wire.put_u32(buf, 12, numbers.groups.to_switch(number))
     (site.groups.discard if command == _DELETE_ENTRY else site.groups.add)(number)
-    at = 16
-    while at + 16 <= len(buf):
-        size = wire.u16(buf, at)
-        if size < 16:
-            break
-        wire.put_u32(buf, at + 8, numbers.groups.to_switch(wire.u32(buf, at + 8)))
-        _actions(numbers, buf, at + 16, at + size)
-        at += size
+    for watch, actions, end in group_buckets.places(buf):
+        if watch is not None:
+            wire.put_u32(buf, watch, numbers.groups.to_switch(wire.u32(buf, watch)))
+        number_actions(numbers, buf, actions, end)
     return [bytes(buf)]
 
 

@@ -18,18 +18,16 @@ import struct
 from typing import TYPE_CHECKING
 
 from rosemary_ryu import wire
+from rosemary_ryu.async_filter import AsyncFilter
 
 if TYPE_CHECKING:
     from rosemary_ryu.site import Site
 
 _NOCHANGE, _EQUAL, _MASTER, _SLAVE = 0, 1, 2, 3
-_BAD_REQUEST, _IS_SLAVE_1_3 = 1, 10
-_SWITCH_CONFIG_FAILED = {wire.V1_0: None, wire.V1_3: 10}
+_BAD_REQUEST, _IS_SLAVE = 1, 10
+_SWITCH_CONFIG_FAILED = 10
 _BAD_FLAGS = 0
 _BAD_TYPE = 1
-
-# OpenFlow 1.3.5 §7.3.9: packet-in, port-status and flow-removed masks, for master and slave. All but invalid TTL.
-_ASYNC_DEFAULT = (0b11, 0, 0b111, 0b111, 0b1111, 0)
 
 _CHANGES = frozenset((wire.PACKET_OUT, wire.FLOW_MOD, wire.GROUP_MOD, 16, 17, wire.METER_MOD))
 
@@ -41,7 +39,8 @@ class OwnSettings:
         self._site = site
         self._config: tuple[int, int] | None = None
         self._role, self._generation = _EQUAL, 0
-        self._async = _ASYNC_DEFAULT
+        self._short_id = bytes(2)  # 1.5: the controller's number, which the application chooses
+        self._async = AsyncFilter(site.version)
         self._echoes: dict[int, bytes] = {}  # data of echo requests, by the transaction id of their barrier
 
     @property
@@ -63,22 +62,28 @@ class OwnSettings:
             return self._answered(wire.FEATURES_REPLY, sent, self._site.features[8:])
         if kind in (wire.HELLO, wire.ECHO_REPLY):
             return []
-        if version == wire.V1_3:
-            return self._of_1_3(sent)
+        if version >= wire.V1_2:
+            return self._of_1_2(sent)
         return [sent]
 
-    def _of_1_3(self, sent: bytes) -> list[bytes]:
+    def _of_1_2(self, sent: bytes) -> list[bytes]:
         kind = sent[1]
         if kind == wire.ROLE_REQUEST and len(sent) >= 24:
             role, generation = struct.unpack_from("!I4xQ", sent, 8)
             if role != _NOCHANGE:
                 self._role, self._generation = role, generation
-            return self._answered(wire.ROLE_REPLY, sent, struct.pack("!I4xQ", self._role, self._generation))
-        if kind == wire.SET_ASYNC and len(sent) >= 32:
-            self._async = struct.unpack_from("!6I", sent, 8)
+                self._short_id = sent[12:14] if sent[0] == wire.V1_5 else bytes(2)
+            body = struct.pack("!I2s2xQ", self._role, self._short_id, self._generation)
+            return self._answered(wire.ROLE_REPLY, sent, body)
+        if sent[0] == wire.V1_2:
+            return [sent]  # it has no filter of asynchronous messages
+        if kind == wire.SET_ASYNC:
+            wrong = self._async.set(sent)
+            if wrong is not None:
+                self._site.answer(wire.error(sent[0], wire.xid_of(sent), *wrong, sent))
             return []
         if kind == wire.GET_ASYNC_REQUEST:
-            return self._answered(wire.GET_ASYNC_REPLY, sent, struct.pack("!6I", *self._async))
+            return self._answered(wire.GET_ASYNC_REPLY, sent, self._async.body())
         return [sent]
 
     def _answered(self, kind: int, request: bytes, body: bytes) -> list[bytes]:
@@ -88,10 +93,8 @@ class OwnSettings:
     def _set_config(self, sent: bytes) -> list[bytes]:
         flags, miss_send_len = struct.unpack_from("!HH", sent, 8)
         if flags & 0b11:
-            kind = _SWITCH_CONFIG_FAILED[sent[0]]
-            code = _BAD_FLAGS
-            if kind is None:  # 1.0 has no error for that
-                kind, code = _BAD_REQUEST, _BAD_TYPE
+            # 1.0 has no error for that.
+            kind, code = (_BAD_REQUEST, _BAD_TYPE) if sent[0] == wire.V1_0 else (_SWITCH_CONFIG_FAILED, _BAD_FLAGS)
             self._site.answer(wire.error(sent[0], wire.xid_of(sent), kind, code, sent))
             return []
         self._config = (flags, miss_send_len)
@@ -116,11 +119,9 @@ class OwnSettings:
         """Answers a change of an application in the role "slave" with an error, as a switch does."""
         if self._role != _SLAVE or sent[1] not in _CHANGES:
             return False
-        self._site.answer(wire.error(sent[0], wire.xid_of(sent), _BAD_REQUEST, _IS_SLAVE_1_3, sent))
+        self._site.answer(wire.error(sent[0], wire.xid_of(sent), _BAD_REQUEST, _IS_SLAVE, sent))
         return True
 
     def wants(self, kind: int, reason: int) -> bool:
         """Whether the application's filter of asynchronous messages lets one of this type and reason pass."""
-        at = {wire.PACKET_IN: 0, wire.PORT_STATUS: 2, wire.FLOW_REMOVED: 4}[kind]
-        mask = self._async[at + (1 if self._role == _SLAVE else 0)]
-        return bool(mask >> reason & 1)
+        return self._async.wants(kind, reason, self.is_slave)

@@ -1,6 +1,6 @@
 """Makes the error messages that an application expects of what Rosemary's kernel refused.
 
-| refusal | error of OpenFlow 1.0 | of 1.3 |
+| refusal | error of OpenFlow 1.0 | of 1.2 to 1.5 |
 | --- | --- | --- |
 | unknown or used buffer | bad request, buffer unknown | the same |
 | group or meter of others | - | bad action, bad output group |
@@ -19,8 +19,7 @@ from rosemary_ryu import wire
 SHAPE, KIND, ID, BUFFER, ACTION, FLOWS = 3, 4, 10, 11, 12, 15
 
 _BAD_REQUEST, _BAD_ACTION = 1, 2
-_FLOW_MOD_FAILED = {wire.V1_0: 3, wire.V1_3: 5}
-_TABLE_FULL = {wire.V1_0: 0, wire.V1_3: 1}
+_ALL_TABLES_FULL_1_0, _TABLE_FULL = (3, 0), (5, 1)
 _BAD_TYPE, _EPERM, _BAD_LEN, _BUFFER_UNKNOWN = 1, 5, 6, 8
 _BAD_OUT_GROUP = 9
 
@@ -32,7 +31,7 @@ def error_code(version: int, reason: int) -> tuple[int, int]:
     if reason == ID:
         return _BAD_ACTION, _BAD_OUT_GROUP
     if reason == FLOWS:
-        return _FLOW_MOD_FAILED[version], _TABLE_FULL[version]
+        return _ALL_TABLES_FULL_1_0 if version == wire.V1_0 else _TABLE_FULL
     if reason == KIND:
         return _BAD_REQUEST, _BAD_TYPE
     if reason == SHAPE:

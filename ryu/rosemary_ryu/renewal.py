@@ -1,4 +1,4 @@
-"""Replaces the flows of an application's earlier life without a gap (OpenFlow 1.3).
+"""Replaces the flows of an application's earlier life without a gap (OpenFlow 1.2 to 1.4).
 
 An application such as Faucet configures each switch from scratch when it starts: it deletes all its flows, and adds them again.
 Between both, packets of established traffic find no flow. So that delete is held back here. When the application has
@@ -38,7 +38,6 @@ XID = 0xFFFF_FFF1
 
 _FLOW, _MORE = 1, 1
 _ALL_TABLES = 0xFF
-_EMPTY_MATCH = b"\x00\x01\x00\x04\x00\x00\x00\x00"
 _REQUEST = struct.Struct("!HH4xB3xII4xQQ")
 _DELETE = struct.Struct("!QQBBHHHIIIH2x")
 
@@ -90,8 +89,9 @@ class Renewal:
         post: Callable[[bytes], None],
         later: Callable[[float, Callable[[], None]], Any],
         clock: Callable[[], float] = time.monotonic,
+        version: int = wire.V1_3,
     ) -> None:
-        self._post, self._later, self._clock = post, later, clock
+        self._post, self._later, self._clock, self._version = post, later, clock, version
         self._state = "new"
         self._began = self._last = 0.0
         self._added: set[Key] = set()
@@ -142,8 +142,8 @@ class Renewal:
             return
         self._requests += 1
         self._parts.clear()
-        body = _REQUEST.pack(_FLOW, 0, _ALL_TABLES, wire.ANY, wire.ANY, 0, 0) + _EMPTY_MATCH
-        self._post(wire.message(wire.V1_3, wire.MULTIPART_REQUEST, XID, body))
+        body = _REQUEST.pack(_FLOW, 0, _ALL_TABLES, wire.ANY, wire.ANY, 0, 0) + wire.EMPTY_MATCH
+        self._post(wire.message(self._version, wire.MULTIPART_REQUEST, XID, body))
         self._later(PATIENCE, self._ask)
 
     def takes(self, xid: int, reply: bytes) -> bool:
@@ -168,7 +168,7 @@ class Renewal:
                 table, priority = part[at + 2], wire.u16(part, at + 12)
                 if seconds > age and _key(part, table, priority, at + 48) not in self._added:
                     match = part[at + 48 : at + 48 + wire.padded(wire.u16(part, at + 50))]
-                    self._post(_delete_strict(table, priority, match))
+                    self._post(_delete_strict(self._version, table, priority, match))
                     deleted += 1
                 at += size
         self._parts.clear()
@@ -176,6 +176,6 @@ class Renewal:
         LOG.info("%d flows of the app's earlier life were deleted", deleted)
 
 
-def _delete_strict(table: int, priority: int, match: bytes) -> bytes:
+def _delete_strict(version: int, table: int, priority: int, match: bytes) -> bytes:
     body = _DELETE.pack(0, 0, table, wire.DELETE_STRICT, 0, 0, priority, wire.NO_BUFFER, wire.ANY, wire.ANY, 0)
-    return wire.message(wire.V1_3, wire.FLOW_MOD, XID, body + match)
+    return wire.message(version, wire.FLOW_MOD, XID, body + match)

@@ -52,7 +52,7 @@ class Site:
         self.renewal = renewal
         self._post = post
         self._prepare = flows_1_0.prepare if version == wire.V1_0 else outgoing.prepare
-        self.miss = TableMiss()
+        self.miss = TableMiss(version)
         self.settings = OwnSettings(self)
         self.known_flows = KnownFlows()
         self.early_ports: list[Any] = []  # changes of ports before their description has arrived

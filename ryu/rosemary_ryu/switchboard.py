@@ -37,7 +37,8 @@ MOST_UNSENT = 4096
 
 _VERSION_NAMES = {1: "1.0", 2: "1.1", 3: "1.2", 4: "1.3", 5: "1.4", 6: "1.5"}
 
-_SPOKEN = (wire.V1_0, wire.V1_3)
+# Versions in which the flows of an earlier life can be replaced without a gap.
+_RENEWED = (wire.V1_2, wire.V1_3, wire.V1_4)
 
 # Units of limits, by which the amounts of an alert become those of the configuration.
 _BYTES = ("memory", "queue-bytes")
@@ -185,7 +186,7 @@ class Switchboard:
         datapath = self._datapaths.get(event.dpid)
         if datapath is None:
             return
-        if datapath.site.version == wire.V1_0 or incoming.wants_packet(datapath.site, event):
+        if datapath.site.version < wire.V1_3 or incoming.wants_packet(datapath.site, event):
             self._deliver(datapath, event.message)
 
     def _port(self, event: Any) -> None:
@@ -210,11 +211,11 @@ class Switchboard:
         if version not in ofproto_protocol.ProtocolDesc().supported_ofp_version:
             wanted = sorted(ofproto_protocol.ProtocolDesc().supported_ofp_version)
             names = ", ".join(_VERSION_NAMES.get(it, hex(it)) for it in wanted)
-            spoken = next((_VERSION_NAMES[it] for it in wanted if it in _SPOKEN), None)
+            # os-ken refuses apps that support none of these.
+            spoken = next(wire.SPOKEN[it] for it in wanted if it in wire.SPOKEN)
             remedy = (
-                f"With Open vSwitch: ovs-vsctl set bridge BRIDGE protocols=OpenFlow{spoken.replace('.', '')}"
-                if spoken
-                else "Rosemary speaks OpenFlow 1.0 and 1.3: port the app to one of them, and name it in OFP_VERSIONS"
+                f"Start Rosemary with --openflow {spoken}, and have the switch speak it; with Open vSwitch: "
+                f"ovs-vsctl set bridge BRIDGE protocols=OpenFlow{spoken.replace('.', '')}"
             )
             LOG.error(
                 "switch %016x speaks OpenFlow %s, but this app supports only %s; it does not see this switch. %s",
@@ -234,8 +235,8 @@ class Switchboard:
             self._inbox.put((datapath, message))
 
         # A switch that was connected before this life may have flows of an earlier one.
-        renews = self._renews and self._in_snapshot and version == wire.V1_3
-        renewal = Renewal(post, eventlet.spawn_after) if renews else None
+        renews = self._renews and self._in_snapshot and version in _RENEWED
+        renewal = Renewal(post, eventlet.spawn_after, version=version) if renews else None
         site = Site(version, event.features, self._numbers, post, answer, renewal)
         datapath = Datapath(version, site, self)
         self._datapaths[dpid] = datapath

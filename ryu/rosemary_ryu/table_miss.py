@@ -12,7 +12,7 @@ them to the applications. An application's own entry in table 0 is kept here ins
 | drop | they do not reach it |
 | any other | it is a flow with the lowest priority of the application's band |
 
-OpenFlow 1.0 has no such entry: there all applications receive these packets.
+OpenFlow 1.0 and 1.2 have no such entry: there all applications receive these packets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import struct
 import time
 from dataclasses import dataclass, field
 
-from rosemary_ryu import wire
+from rosemary_ryu import oxs, wire
 
 SEND_FLOW_REM = 1
 REMOVED_BY_DELETE = 2  # OFPRR_DELETE
@@ -41,7 +41,7 @@ class Entry:
 
 
 def is_miss(flow_mod: bytes | bytearray) -> bool:
-    """Whether a 1.3 flow-mod is about a table-miss entry: all wildcards, and the lowest priority if that counts."""
+    """Whether a flow-mod of 1.3 to 1.5 is about a table-miss entry: all wildcards, and the lowest priority if that counts."""
     if wire.u16(flow_mod, wire.FM_MATCH + 2) > 4:
         return False
     loose = flow_mod[wire.FM_COMMAND] in (wire.MODIFY, wire.DELETE)
@@ -65,7 +65,8 @@ def kept_instructions(flow_mod: bytes | bytearray) -> bool | None:
 class TableMiss:
     """The state at one switch."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int = wire.V1_3) -> None:
+        self._version = version
         self.entry: Entry | None = None
         self.is_flow = False  # the application's entry is a flow in the switch
         self.is_decided = False  # the application has had an entry of its own, so it decides about its packets
@@ -126,23 +127,34 @@ class TableMiss:
         entry, self.entry = self.entry, None
         if entry is None or not entry.flags & SEND_FLOW_REM:
             return None
+        if self._version == wire.V1_5:
+            head = struct.pack("!BBHHHQ", 0, REMOVED_BY_DELETE, 0, 0, 0, entry.cookie)
+            body = head + wire.EMPTY_MATCH + oxs.of_flow(_age(entry), entry.packets, entry.octets)
+            return wire.message(self._version, wire.FLOW_REMOVED, 0, body)
         seconds, nanoseconds = _age(entry)
-        body = struct.pack("!QHBBIIHHQQ", entry.cookie, 0, REMOVED_BY_DELETE, 0, seconds, nanoseconds, 0, 0, 0, 0)
-        body = body[:-16] + struct.pack("!QQ", entry.packets, entry.octets)
-        return wire.message(wire.V1_3, wire.FLOW_REMOVED, 0, body + _EMPTY_MATCH)
+        head = struct.pack("!QHBBIIHH", entry.cookie, 0, REMOVED_BY_DELETE, 0, seconds, nanoseconds, 0, 0)
+        counts = struct.pack("!QQ", entry.packets, entry.octets)
+        return wire.message(self._version, wire.FLOW_REMOVED, 0, head + counts + wire.EMPTY_MATCH)
 
-    def statistics(self) -> bytes:
-        """Returns the entry as one of flow statistics (OpenFlow 1.3.5 §7.3.5.2)."""
+    def description(self) -> bytes:
+        """Returns the entry as a flow's description of OpenFlow 1.5 (1.5.1 §7.3.5.2)."""
         entry = self.entry
         assert entry is not None
+        tail = wire.EMPTY_MATCH + oxs.of_flow(_age(entry), entry.packets, entry.octets) + entry.instructions
+        return struct.pack("!H2xBxHHHHHQ", 24 + len(tail), 0, 0, 0, 0, entry.flags, 0, entry.cookie) + tail
+
+    def statistics(self) -> bytes:
+        """Returns the entry as one of flow statistics (OpenFlow 1.3.5 §7.3.5.2, 1.5.1 §7.3.5.3)."""
+        entry = self.entry
+        assert entry is not None
+        if self._version == wire.V1_5:
+            tail = wire.EMPTY_MATCH + oxs.of_flow(_age(entry), entry.packets, entry.octets)
+            return struct.pack("!H2xBBH", 8 + len(tail), 0, 0, 0) + tail
         seconds, nanoseconds = _age(entry)
-        size = 48 + len(_EMPTY_MATCH) + len(entry.instructions)
+        size = 48 + len(wire.EMPTY_MATCH) + len(entry.instructions)
         head = struct.pack("!HBxIIHHHH4x", size, 0, seconds, nanoseconds, 0, 0, 0, entry.flags)
         counts = struct.pack("!QQQ", entry.cookie, entry.packets, entry.octets)
-        return head + counts + _EMPTY_MATCH + entry.instructions
-
-
-_EMPTY_MATCH = b"\x00\x01\x00\x04\x00\x00\x00\x00"
+        return head + counts + wire.EMPTY_MATCH + entry.instructions
 
 
 def _age(entry: Entry) -> tuple[int, int]:

@@ -37,6 +37,9 @@ for line in sys.stdin:
         print(json.dumps([0, str(error)]), flush=True)
 """
 
+# Statistics of a flow of OpenFlow 1.5: 10 packets of 1000 bytes in all.
+STATS_1_5 = struct.pack("!HHHBBQHBBQ", 0, 28, 0x8002, 8, 8, 10, 0x8002, 10, 8, 1000) + b"\0" * 4
+
 # The real functions: eventlet replaces those of the modules.
 _read, _write = os.read, os.write
 
@@ -58,6 +61,9 @@ class Switch:
         name = b"local" if number == self.local else f"s{self.dpid}-eth{number}".encode()
         if self.version == wire.V1_0:
             return struct.pack("!H6s16sIIIIII", number, address, name, 0, 0, 0xC0, 0, 0, 0)
+        if self.version >= wire.V1_4:
+            features = struct.pack("!HH4xIIIIII", 0, 32, 0xC0, 0, 0, 0, 10_000_000, 0)
+            return struct.pack("!IH2x6s2x16sII", number, 72, address, name, 0, 0) + features
         return struct.pack("!I4x6s2x16sIIIIIIII", number, address, name, 0, 0, 0xC0, 0, 0, 0, 10_000_000, 0)
 
     def features(self) -> bytes:
@@ -66,6 +72,8 @@ class Switch:
             body = struct.pack("!QIB3xII", self.dpid, 256, 254, 0xC7, 0xFFF) + b"".join(map(self.port, self.ports))
         else:
             body = struct.pack("!QIBB2xII", self.dpid, 0, 254, 0, 0x4F, 0)
+            if self.version == wire.V1_2:
+                body += b"".join(map(self.port, self.ports))
         return wire.message(self.version, wire.FEATURES_REPLY, 7, body)
 
     def up(self) -> Any:
@@ -85,7 +93,8 @@ class Switch:
             body = struct.pack("!IHHBx", wire.NO_BUFFER, len(data), in_port, reason) + data
         else:
             match = struct.pack("!HHII4x", 1, 12, 0x8000_0004, in_port)
-            body = struct.pack("!IHBBQ", wire.NO_BUFFER, len(data), reason, 0, cookie) + match + b"\0\0" + data
+            of_entry = b"" if self.version == wire.V1_2 else struct.pack("!Q", cookie)
+            body = struct.pack("!IHBB", wire.NO_BUFFER, len(data), reason, 0) + of_entry + match + b"\0\0" + data
         message = wire.message(self.version, wire.PACKET_IN, 0, body)
         return self._event("PacketIn", message=message, reason=reason, cookie=cookie, total_len=len(data))
 
@@ -143,9 +152,16 @@ class Switch:
         head = struct.pack("!HH", what, 0) + (b"" if old else b"\0" * 4)
         if what == 13:
             return head + b"".join(map(self.port, self.ports))
-        if what == 1:
+        if what in (1, 17):
             entry = self._flow_1_0 if old else self._flow
+            if self.version == wire.V1_5:
+                entry = self._flow_1_5 if what == 1 else self._counts_1_5
             return head + b"".join(entry(*it) for it in self.flows.items())
+        if what == 2 and self.version == wire.V1_5:
+            counts = struct.pack("!HBBIHBBQHBBQ", 0x8002, 6, 4, len(self.flows), 0x8002, 8, 8, 10, 0x8002, 10, 8, 1000)
+            return head + struct.pack("!HH", 0, 4 + len(counts)) + counts
+        if what == 2 and not old:
+            return head + struct.pack("!QQI4x", 10, 1000, len(self.flows))
         if what == 0:
             return head + b"Nicira".ljust(256, b"\0") + b"".join(b"x".ljust(size, b"\0") for size in (256, 256, 32, 256))
         if what == 4 and not old:
@@ -160,6 +176,19 @@ class Switch:
         times = flow[wire.FM_IDLE : wire.FM_IDLE + 4]
         head = struct.pack("!HBxIIH4sH4x", 48 + len(rest), table, 1, 2, priority, times, flags)
         return head + struct.pack("!QQQ", cookie, 10, 1000) + rest
+
+    @staticmethod
+    def _flow_1_5(key: tuple[int, int, bytes], flow: bytes) -> bytes:
+        table, priority, match = key
+        rest = match + STATS_1_5 + flow[wire.instructions_at(flow) :]
+        cookie, flags = wire.u64(flow, wire.FM_COOKIE), wire.u16(flow, wire.FM_FLAGS)
+        return struct.pack("!H2xBxHHHHHQ", 24 + len(rest), table, priority, 0, 0, flags, 0, cookie) + rest
+
+    @staticmethod
+    def _counts_1_5(key: tuple[int, int, bytes], flow: bytes) -> bytes:
+        table, priority, match = key
+        rest = match + STATS_1_5
+        return struct.pack("!H2xBBH", 8 + len(rest), table, 0, priority) + rest
 
     @staticmethod
     def _flow_1_0(key: tuple[int, int, bytes], flow: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Needs of applications that their source shows before their start."""
 
 import json
+from pathlib import Path
 
 from rosemary_ryu.beside import main
 
@@ -67,3 +68,23 @@ def test_web_interfaces_are_found_in_what_an_application_imports(tmp_path, capsy
     apps = [str(tmp_path / f"{name}.py") for name in sources]
     assert main(["--python-path", str(tmp_path), "--", *apps, "ryu.app.rest_topology", "ryu.app.simple_switch_13", "no_such"]) == 0
     assert json.loads(capsys.readouterr().out)["web"] == [*apps[:6], "ryu.app.rest_topology", "no_such"]
+
+
+def test_versions_for_switches_are_named_if_the_preferred_one_is_excluded(tmp_path, capsys):
+    def versions(*apps):
+        files = []
+        for number, named in enumerate(apps):
+            files.append(str(tmp_path / f"app{number}.py"))
+            line = f"    OFP_VERSIONS = [{', '.join(f'ofproto_v{it}.OFP_VERSION' for it in named)}]\n" if named else "    pass\n"
+            imports = "".join(f"from ryu.ofproto import ofproto_v{it}\n" for it in named)
+            Path(files[-1]).write_text(f"{imports}class A:\n{line}")
+        assert main(["--", *files]) == 0
+        return json.loads(capsys.readouterr().out)["openflow"]
+
+    assert versions(["1_4"]) == ["1.4"]
+    assert versions(["1_4"], []) == ["1.4"], "an app without the attribute supports all"
+    assert versions(["1_5", "1_2"]) == ["1.2", "1.5"]
+    assert versions(["1_0", "1_4"], ["1_4", "1_3"]) == ["1.4"]
+    assert versions(["1_3", "1_4"]) == versions([]) == versions(["1_3"], ["1_4"]) == []
+    assert main(["--", str(tmp_path / "app0.py"), "no_such_module"]) == 0
+    assert json.loads(capsys.readouterr().out)["openflow"] == [], "the other app may support more"

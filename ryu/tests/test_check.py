@@ -41,14 +41,22 @@ def test_ovsdb_is_found_in_each_form():
     assert "cannot be imported" in why("from ryu.lib.ovs import vsctl")
 
 
-@pytest.mark.parametrize("version", ["ofproto_v1_5.OFP_VERSION", "ofp.OFP_VERSION", "OFP_VERSION", "0x06"])
+@pytest.mark.parametrize("version", ["ofproto_v1_1.OFP_VERSION", "ofp.OFP_VERSION", "OFP_VERSION", "0x02"])
 def test_only_unsupported_versions_are_found(version):
     imports = (
-        "from ryu.ofproto import ofproto_v1_3, ofproto_v1_5; from ryu.ofproto import ofproto_v1_5 as ofp; "
-        "from ryu.ofproto.ofproto_v1_5 import OFP_VERSION\n"
+        "from ryu.ofproto import ofproto_v1_3\ntry:\n    from ryu.ofproto import ofproto_v1_1, ofproto_v1_1 as ofp\n"
+        "    from ryu.ofproto.ofproto_v1_1 import OFP_VERSION\nexcept ImportError:\n    pass\n"
     )
     assert found(f"{imports}class A:\n    OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION, {version}]\n") == []
-    assert found(f"{imports}class A:\n    OFP_VERSIONS = [{version}]\n") == [(3, "OpenFlow 1.5")]
+    (finding,) = check(f"{imports}class A:\n    OFP_VERSIONS = [{version}]\n", "app.py")
+    assert (finding.line, finding.what) == (8, "OpenFlow 1.1")
+    assert finding.why == "apps may support 1.0, 1.2, 1.3, 1.4, 1.5"
+
+
+@pytest.mark.parametrize("name", ["1_0", "1_2", "1_3", "1_4", "1_5"])
+def test_versions_that_work_are_no_findings(name):
+    source = f"from ryu.ofproto import ofproto_v{name} as ofp\nclass A:\n    OFP_VERSIONS = [ofp.OFP_VERSION]\n"
+    assert found(source) == []
 
 
 @pytest.mark.parametrize(
@@ -182,7 +190,7 @@ def test_argument_is_not_the_constant_of_the_module():
 @pytest.mark.parametrize(
     "name",
     "example_switch_13 ofctl_rest rest_conf_switch rest_firewall rest_router rest_topology simple_monitor_13 simple_switch "
-    "simple_switch_13 simple_switch_igmp simple_switch_igmp_13 simple_switch_lacp simple_switch_lacp_13 simple_switch_rest_13 "
+    "simple_switch_12 simple_switch_13 simple_switch_14 simple_switch_15 simple_switch_igmp simple_switch_igmp_13 simple_switch_lacp simple_switch_lacp_13 simple_switch_rest_13 "
     "simple_switch_stp simple_switch_stp_13 simple_switch_websocket_13 ws_topology".split(),
 )
 def test_apps_of_ryu_have_no_findings(name, capsys):

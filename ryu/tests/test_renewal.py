@@ -24,7 +24,7 @@ DST_MASKED = oxm(0x8000_070C, b"\x02\0\0\0\0\x01" + b"\xff" * 6)
 NO_VLAN = oxm(0x8000_0D04, bytes(4))
 
 
-def flow_mod(command, match_=renewal._EMPTY_MATCH, table=0, priority=1):
+def flow_mod(command, match_=wire.EMPTY_MATCH, table=0, priority=1):
     head = struct.pack(
         "!QQBBHHHIIIH2x", 0, 0, table, command, 0, 0, priority, wire.NO_BUFFER, wire.ANY, wire.ANY, 0
     )

@@ -12,7 +12,7 @@ APP = """
 from ryu.base import app_manager
 from ryu.controller import ofp_event
 from ryu.controller.handler import CONFIG_DISPATCHER, DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
-from ryu.ofproto import ofproto_v1_3, ofproto_v1_0
+from ryu.ofproto import ofproto_v1_0, ofproto_v1_2, ofproto_v1_3, ofproto_v1_4, ofproto_v1_5
 
 class Recorder(app_manager.RyuApp):
     OFP_VERSIONS = [{versions}]
@@ -31,7 +31,9 @@ class Recorder(app_manager.RyuApp):
     @set_ev_cls([ofp_event.EventOFPPacketIn, ofp_event.EventOFPFlowStatsReply, ofp_event.EventOFPErrorMsg,
                  ofp_event.EventOFPFlowRemoved, ofp_event.EventOFPBarrierReply, ofp_event.EventOFPEchoReply,
                  ofp_event.EventOFPGetConfigReply, ofp_event.EventOFPPortStatus, ofp_event.EventOFPRoleReply,
-                 ofp_event.EventOFPGroupDescStatsReply], MAIN_DISPATCHER)
+                 ofp_event.EventOFPGroupDescStatsReply, ofp_event.EventOFPFlowDescStatsReply,
+                 ofp_event.EventOFPAggregateStatsReply, ofp_event.EventOFPGetAsyncReply,
+                 ofp_event.EventOFPStatsReply], MAIN_DISPATCHER)
     def message(self, ev):
         self.seen.append(ev.msg)
 """
@@ -41,7 +43,7 @@ def recorder(tmp_path, version=wire.V1_3, band=(1, 65535), dpids=(1,)):
     """Returns a bench with an application that records its events."""
     import sys
 
-    name = "ofproto_v1_3.OFP_VERSION" if version == wire.V1_3 else "ofproto_v1_0.OFP_VERSION"
+    name = f"ofproto_v{wire.SPOKEN[version].replace('.', '_')}.OFP_VERSION"
     (tmp_path / "recorder.py").write_text(textwrap.dedent(APP.format(versions=name)))
     sys.path.insert(0, str(tmp_path))
     bench = Bench("recorder", version=version, dpids=dpids)
@@ -592,15 +594,17 @@ def test_alerts_have_units(tmp_path, caplog):
 
 def test_app_of_another_version_learns_what_to_do(tmp_path, caplog):
     (line,) = logged(recorder(tmp_path, wire.V1_0), caplog, Switch(1, wire.V1_3, 1).up())
-    assert "supports only 1.0" in line and "protocols=OpenFlow10" in line
+    assert "supports only 1.0" in line and "--openflow 1.0" in line and "protocols=OpenFlow10" in line
 
 
-def test_app_of_a_version_that_nobody_speaks_learns_it(tmp_path, caplog):
+def test_app_of_a_version_that_nobody_speaks_learns_it(tmp_path):
     bench = recorder(tmp_path)
     source = tmp_path / "recorder.py"
-    source.write_text(source.read_text().replace("ofproto_v1_3.OFP_VERSION", "5"))
-    (line,) = logged(bench, caplog, Switch(1, wire.V1_3, 1).up())
-    assert "supports only 1.4" in line and "speaks OpenFlow 1.0 and 1.3" in line and "ovs-vsctl" not in line
+    source.write_text(source.read_text().replace("ofproto_v1_3.OFP_VERSION", "2"))
+    with pytest.raises(
+        ValueError, match="Recorder supports no version .* runs apps of OpenFlow 1.0, 1.2, 1.3, 1.4, 1.5: name one"
+    ):
+        bench.run(lambda bench: bench.turns(1))
 
 
 def test_file_without_an_application_is_an_error(tmp_path):

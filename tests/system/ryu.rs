@@ -3,6 +3,7 @@
 mod all;
 mod client;
 mod own;
+mod versions;
 
 use std::fs;
 use std::path::Path;

@@ -31,8 +31,8 @@ pub struct RyuArgs {
     /// --app-lists NAME,NAME names further apps. --config-file FILE has values of options, and the apps may read it.
     /// --observe-links lets the apps send LLDP. --wsapi-host and --wsapi-port give the first app with a web interface an address, and each
     /// further app the next port. --env NAME passes an environment variable on, and --env NAME=VALUE sets one. --ofp-listen-host and --ofp-tcp-listen-port name the address for switches. --python-path DIR joins
-    /// the import path, and --print-config prints the configuration. --runtime-dir, --state-dir, --tls-dir, --plain and --watch are
-    /// those of `rosemary up`. The apps receive all others that `ryu-manager` has.
+    /// the import path, and --print-config prints the configuration. --runtime-dir, --state-dir, --tls-dir, --plain, --openflow and --watch are
+    /// those of `rosemary up`; without --openflow, switches speak a version that all apps support. The apps receive all others that `ryu-manager` has.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub arguments: Vec<String>,
 }
@@ -58,6 +58,9 @@ pub fn run(args: &RyuArgs) -> anyhow::Result<ExitCode> {
             let found = inspect(&request, &interpreter)?;
             found.refuse_beside()?;
             request.web.clone_from(&found.web);
+            if !request.names_versions() {
+                request.openflow = found.openflow()?;
+            }
             let is_set = |name: &str| std::env::var_os(name).is_some();
             found.withheld(|name| request.has_variable(name), is_set).for_each(say::note);
         }
@@ -66,6 +69,7 @@ pub fn run(args: &RyuArgs) -> anyhow::Result<ExitCode> {
     }
     let config = request.config()?;
     request.about_ports()?.into_iter().for_each(say::note);
+    request.about_versions().into_iter().for_each(say::note);
     if request.prints {
         say::data(format_args!("{config}"))?;
         return Ok(ExitCode::SUCCESS);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use serde::Deserialize;
 
 use crate::readable::ensure_grantable;
@@ -15,6 +15,8 @@ pub(super) struct Inspection {
     modules: Vec<(String, String)>,
     /// The environment variables that the apps read.
     variables: Vec<(String, String)>,
+    /// The versions of OpenFlow that switches must speak, if the apps do not support the preferred one.
+    openflow: Vec<String>,
     /// The apps with a web interface, as the command names them; `None` if the source takes too much to examine.
     pub(super) web: Option<Vec<String>>,
 }
@@ -40,6 +42,18 @@ impl Inspection {
             "{app} imports {module}, which lies beside it, and the app may not read that directory; to allow it, add {}",
             options.collect::<Vec<_>>().join(" ")
         )
+    }
+
+    /// The versions of OpenFlow for switches, each known to the configuration. Empty if the apps support the preferred one.
+    ///
+    /// # Errors
+    /// The interpreter has named an unknown version.
+    pub(super) fn openflow(&self) -> anyhow::Result<Vec<String>> {
+        for name in &self.openflow {
+            name.parse::<openflow::Version>()
+                .map_err(|_| anyhow!("rosemary-ryu names a version of OpenFlow that this release does not know: {name}; type: make python"))?;
+        }
+        Ok(self.openflow.clone())
     }
 
     /// A line for each variable that an app reads, that `is_set` has here, and that the app would not receive.

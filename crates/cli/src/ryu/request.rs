@@ -59,7 +59,7 @@ const OWN: [&str; 7] = [
 pub(crate) const LIMITS: &str = "limits = { log-bytes-per-second = \"64 KiB\" }\n";
 
 /// Options of `rosemary up` that the command passes on, with a value each.
-const UP: [&str; 4] = ["runtime-dir", "state-dir", "tls-dir", "plain"];
+const UP: [&str; 5] = ["runtime-dir", "state-dir", "tls-dir", "plain", "openflow"];
 
 /// Options of `rosemary up` that the command passes on, without a value.
 const UP_FLAGS: [&str; 1] = ["watch"];
@@ -80,6 +80,8 @@ pub(super) struct Request {
     /// The apps with a web interface, if their source shows it. They have the first ports.
     pub(super) web: Option<Vec<String>>,
     ofp: (Option<String>, Option<u16>),
+    /// The versions of OpenFlow for switches, if the apps' source excludes the preferred one and `--openflow` names none.
+    pub(super) openflow: Vec<String>,
     /// Arguments for `rosemary up`.
     pub(super) up: Vec<OsString>,
     observes_links: bool,
@@ -180,6 +182,11 @@ impl Request {
         &self.apps
     }
 
+    /// Whether `--openflow` names the versions for switches.
+    pub(super) fn names_versions(&self) -> bool {
+        self.up.iter().any(|it| it == "--openflow")
+    }
+
     /// Whether the apps receive this environment variable.
     pub(super) fn has_variable(&self, name: &str) -> bool {
         self.env.contains_key(name)
@@ -212,6 +219,18 @@ impl Request {
         )))
     }
 
+    /// A line that names the versions for switches, if the apps do not support the preferred one.
+    pub(super) fn about_versions(&self) -> Option<String> {
+        let versions = self.openflow.join(",");
+        (!versions.is_empty()).then(|| {
+            format!(
+                "the apps do not support OpenFlow 1.3, so Rosemary offers switches what they support (--openflow {versions}); switches must \
+                 speak it, with Open vSwitch: ovs-vsctl set bridge BRIDGE protocols=OpenFlow{}",
+                self.openflow.iter().map(|it| it.replace('.', "")).collect::<Vec<_>>().join(",OpenFlow")
+            )
+        })
+    }
+
     /// Whether an app has a web interface, if that is known.
     fn is_web(&self, app: &String) -> Option<bool> {
         self.web.as_ref().map(|web| web.contains(app))
@@ -238,10 +257,17 @@ impl Request {
     /// An app is missing, or two have one name.
     pub(super) fn config(&self) -> anyhow::Result<String> {
         let mut text = String::from("# Made by `rosemary ryu`.\n");
+        if self.ofp != (None, None) || !self.openflow.is_empty() {
+            text.push_str("[controller]\n");
+        }
         if self.ofp != (None, None) {
             let host = self.ofp.0.as_deref().unwrap_or("127.0.0.1");
             let port = self.ofp.1.unwrap_or(6653);
-            writeln!(text, "[controller]\nlisten = [{}]", quoted(&address(host, port)))?;
+            writeln!(text, "listen = [{}]", quoted(&address(host, port)))?;
+        }
+        if !self.openflow.is_empty() {
+            let versions = self.openflow.iter().map(|it| quoted(it)).collect::<Vec<_>>();
+            writeln!(text, "openflow = [{}]", versions.join(", "))?;
         }
         let count = u16::try_from(self.apps.len()).ok().filter(|count| *count <= 64);
         let count = count.context("at most 64 apps")?;
@@ -512,6 +538,29 @@ mod tests {
         let apps = config.apps.unwrap();
         let ports = apps.iter().map(|app| app.host_keys.listen[0].1.port());
         assert_eq!(ports.collect::<Vec<_>>(), [8082, 8080, 8081]);
+    }
+
+    #[test]
+    fn versions_of_the_apps_are_those_of_the_controller() {
+        let arguments =
+            ["ryu.app.simple_switch_14", "--ofp-tcp-listen-port=6633"].map(ToOwned::to_owned);
+        let mut request = Request::parse(&arguments).unwrap();
+        assert_eq!(request.about_versions(), None);
+        request.openflow = vec!["1.0".into(), "1.4".into()];
+        let line = request.about_versions().unwrap();
+        assert!(line.contains("(--openflow 1.0,1.4)"), "{line}");
+        assert!(line.ends_with("protocols=OpenFlow10,OpenFlow14"), "{line}");
+        let config = Config::parse("/rosemary.toml".into(), request.config().unwrap()).unwrap();
+        assert_eq!(config.tuning.openflow.unwrap().to_string(), "1.0,1.4");
+        assert_eq!(config.listen.len(), 1);
+    }
+
+    #[test]
+    fn versions_that_the_command_names_are_passed_on() {
+        let arguments = ["--openflow", "1.4", "ryu.app.simple_switch_14"].map(ToOwned::to_owned);
+        let request = Request::parse(&arguments).unwrap();
+        assert!(request.names_versions());
+        assert_eq!(request.up, ["--openflow", "1.4"]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ from os_ken.controller.handler import get_dependent_services, handlers_of, regis
 from os_ken.lib import hub
 from os_ken.ofproto import ofproto_protocol
 
+from rosemary_ryu import wire
 from rosemary_ryu.mailbox import Mailbox
 
 LOG = logging.getLogger("ryu.base.app_manager")
@@ -397,7 +398,13 @@ class AppManager:
     def _instantiate(self, cls: type, *args: Any, **kwargs: Any) -> RyuApp:
         versions = getattr(cls, "OFP_VERSIONS", None)
         if versions is not None:
-            ofproto_protocol.set_app_supported_versions(versions)
+            try:
+                ofproto_protocol.set_app_supported_versions(versions)
+            except AssertionError:
+                raise ValueError(
+                    f"{cls.__name__} supports no version of OpenFlow that the other apps of this process support, too; Rosemary "
+                    f"runs apps of OpenFlow {', '.join(wire.SPOKEN.values())}: name one of them in OFP_VERSIONS of each app"
+                ) from None
         app = cls(*args, **{key: it for key, it in kwargs.items() if key not in self.undeclared or _accepts(cls, key)})
         register_app(app)
         self.applications[app.name] = app

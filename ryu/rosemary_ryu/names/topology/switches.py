@@ -16,7 +16,7 @@ from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_c
 from os_ken.lib import hub
 from os_ken.lib.mac import DONTCARE_STR
 from os_ken.lib.packet import ether_types, ethernet, lldp
-from os_ken.ofproto import ofproto_v1_0, ofproto_v1_3
+from os_ken.ofproto import ofproto_v1_0, ofproto_v1_2, ofproto_v1_3, ofproto_v1_4
 from os_ken.topology import event
 
 from rosemary_ryu.topology import Host, HostState, Link, LLDPPacket, Port, PortData, Switch
@@ -38,7 +38,7 @@ _IGNORED = (ether_types.ETH_TYPE_LLDP, ether_types.ETH_TYPE_CFM)
 class Switches(app_manager.RyuApp):
     """Knows the topology."""
 
-    OFP_VERSIONS = [ofproto_v1_0.OFP_VERSION, ofproto_v1_3.OFP_VERSION]
+    OFP_VERSIONS = [it.OFP_VERSION for it in (ofproto_v1_0, ofproto_v1_2, ofproto_v1_3, ofproto_v1_4)]
     _EVENTS = [
         event.EventSwitchEnter,
         event.EventSwitchLeave,
