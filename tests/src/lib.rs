@@ -26,12 +26,6 @@ macro_rules! over_versions {
 
             #[test]
             #[ignore = "a version of `make soak`"]
-            fn over_1_1() {
-                run(cli::lab::Of::V1_1);
-            }
-
-            #[test]
-            #[ignore = "a version of `make soak`"]
             fn over_1_2() {
                 run(cli::lab::Of::V1_2);
             }

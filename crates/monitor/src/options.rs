@@ -45,7 +45,7 @@ pub struct Options {
     /// The directory of the TLS keys.
     #[command(flatten)]
     pub tls: TlsDir,
-    /// Versions of OpenFlow to offer to switches; the highest common one is chosen [default: all, 1.3 before others]
+    /// Versions of OpenFlow to offer to switches; the highest common one is chosen [default: all but 1.1, and 1.3 before others]
     #[arg(long, value_name = "VERSION,...")]
     pub openflow: Option<OfferedVersions>,
     /// Number of threads that serve switches, 1 to 16 [default: one per CPU, at most 16]

@@ -53,7 +53,7 @@ pub struct DemoArgs {
 
 /// Parses the name of an OpenFlow version.
 fn versions() -> impl TypedValueParser<Value = Of> {
-    let values = Of::ALL.iter().map(|of| {
+    let values = OfferedVersions::default().versions().map(|of| {
         PossibleValue::new(of.name()).help(format!("OpenFlow {of}, wire version {}", of.wire()))
     });
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Of>())

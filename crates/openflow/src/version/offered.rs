@@ -90,9 +90,11 @@ impl OfferedVersions {
 }
 
 impl Default for OfferedVersions {
-    /// Every version. [`Version::PREFERRED`] is chosen if the switch offers it.
+    /// Every version except 1.1, in which a flow-mod cannot delete flows of all tables. [`Version::PREFERRED`] is chosen if the
+    /// switch offers it.
     fn default() -> Self {
-        let bits = Version::ALL.iter().fold(0, |bits, version| bits | 1 << version.index());
+        let usual = Version::ALL.iter().filter(|version| **version != Version::V1_1);
+        let bits = usual.fold(0, |bits, version| bits | 1 << version.index());
         Self { bits, preferred: Some(Version::PREFERRED) }
     }
 }
@@ -155,14 +157,14 @@ mod tests {
     #[test]
     fn hellos_without_bitmap_lead_to_the_preferred_or_the_smaller_version() {
         let all = OfferedVersions::default();
-        for (byte, version) in [(1, V1_0), (2, V1_1), (3, V1_2), (4, V1_3), (5, V1_3), (0xff, V1_3)]
-        {
+        for (byte, version) in [(1, V1_0), (3, V1_2), (4, V1_3), (5, V1_3), (0xff, V1_3)] {
             let theirs = hello(byte, &[]);
             let speaks: Vec<_> =
                 Version::ALL.iter().copied().filter(|it| it.wire() <= byte).collect();
             assert_eq!(chosen(all, &theirs, &speaks), Some(version), "{byte}");
         }
         assert!(all.answer(&hello(0, &[])).is_err());
+        assert!(all.answer(&hello(2, &[])).is_err(), "1.1 must be named");
         let few: OfferedVersions = "1.0,1.3".parse().unwrap();
         assert!(few.answer(&hello(2, &[])).is_err());
         assert_eq!(few.answer(&hello(6, &[])).unwrap().0, V1_3);
@@ -190,7 +192,7 @@ mod tests {
         for text in ["1.0", "1.0, 1.3", "1.0, 1.1, 1.2, 1.3, 1.4, 1.5"] {
             assert_eq!(text.parse::<OfferedVersions>().unwrap().to_string(), text);
         }
-        assert_eq!(OfferedVersions::default().to_string(), "1.0, 1.1, 1.2, 1.3, 1.4, 1.5");
+        assert_eq!(OfferedVersions::default().to_string(), "1.0, 1.2, 1.3, 1.4, 1.5");
         for text in ["", "1.6", "1.3,", "1.3,1.3", "all", "4"] {
             assert_eq!(text.parse::<OfferedVersions>(), Err(InvalidVersions), "{text:?}");
         }

@@ -42,7 +42,7 @@ impl Script {
 
     /// One that has completed the handshake in `version`.
     fn up(version: Version) -> Self {
-        let mut script = Self::new();
+        let mut script = Self::offering(OfferedVersions::only(&[version]).unwrap());
         script.receive(&hello(&[version])).unwrap();
         script.receive(&features(version, 0)).unwrap();
         if version.features().port_desc {
@@ -347,7 +347,7 @@ fn unrequested_features_reply_ends_the_session() {
 
 /// A switch that has just completed the handshake; the transaction ids of the requests for its description.
 fn after_handshake(version: Version) -> (Script, Vec<u32>) {
-    let mut script = Script::new();
+    let mut script = Script::offering(OfferedVersions::only(&[version]).unwrap());
     script.receive(&hello(&[version])).unwrap();
     script.receive(&features(version, 0)).unwrap();
     if version.features().port_desc {
