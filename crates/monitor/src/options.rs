@@ -368,7 +368,7 @@ pub(crate) mod tests {
     fn app_option_is_a_name_and_an_optional_host() {
         let choice = AppChoice::named;
         let options = parse(&["--app", "a", "--app", "b:user", "--app", "c:kernel"]).unwrap();
-        let [user, kernel] = [Hosting::USER, Hosting::KERNEL].map(Some);
+        let [user, kernel] = ["user", "kernel"].map(Hosting::named);
         assert_eq!(options.apps, [choice("a", None), choice("b", user), choice("c", kernel)]);
         for wrong in ["", "a:b", "../a", "A", "a b", "a:", ":user", "-a"] {
             assert!(parse(&[&format!("--app={wrong}")]).is_err(), "{wrong}");
@@ -381,7 +381,7 @@ pub(crate) mod tests {
         let options = parse(&args).unwrap();
         let [first, second] = options.apps.as_slice() else { panic!("two apps") };
         assert_eq!((first.name.as_str(), first.host), ("my-switch", None));
-        assert_eq!((second.name.as_str(), second.host), ("l2", Some(Hosting::RYU)));
+        assert_eq!((second.name.as_str(), second.host), ("l2", Hosting::named("ryu")));
         assert_eq!(options.to_args(), args);
         assert!(options.allows_unsigned("l2") && !options.allows_unsigned("other"));
         for wrong in ["a.py:kernel", "1.py", ".py"] {
