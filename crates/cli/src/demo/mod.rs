@@ -26,6 +26,7 @@ use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use control::operator::AppStatus;
 use control::operator::ProgramState;
+use openflow::OfferedVersions;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 

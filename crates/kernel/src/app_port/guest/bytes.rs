@@ -81,7 +81,7 @@ impl Guest for Instance {
             if self.list.contains(&first) {
                 let packet_out = PacketOut::new(PortNo(1), &[], &message[..1]);
                 let room = self.host.reserve(256).unwrap();
-                let size = packet_out.encode(Version::OFFERED[0], 0, room).unwrap();
+                let size = packet_out.encode(Version::PREFERRED, 0, room).unwrap();
                 assert!(self.host.commit(head.dpid, head.epoch, size, 0));
             }
         }
