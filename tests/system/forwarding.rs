@@ -144,7 +144,7 @@ fn ring(lab: &Lab, of: Of, promised: Duration) -> anyhow::Result<()> {
 #[ignore = "half a minute or more: make soak runs it"]
 fn other_topologies_lose_nothing() {
     for (topo, hosts) in [("tree,3", 8), ("mesh,3", 9)] {
-        for of in [Of::V1_3, Of::V1_0] {
+        for of in [Of::V1_3, Of::V1_0, Of::V1_4, Of::V1_5] {
             in_a_lab_without_capture_for(LIMIT, move |lab| reaches_all(lab, of, topo, hosts));
         }
     }
@@ -153,7 +153,7 @@ fn other_topologies_lose_nothing() {
 #[test]
 #[ignore = "half a minute or more: make soak runs it"]
 fn torus_loses_nothing() {
-    for of in [Of::V1_3, Of::V1_0] {
+    for of in [Of::V1_3, Of::V1_0, Of::V1_4, Of::V1_5] {
         in_a_lab_without_capture_for(LIMIT, move |lab| {
             let commands = ["pingall".to_owned(), count_packets("END")];
             let said = forwarding(lab, of, "torus,3,3", &commands)?;

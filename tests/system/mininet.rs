@@ -24,6 +24,16 @@ fn hosts_of_a_tree_reach_each_other_over_openflow_1_0() {
     in_a_lab(|lab| nothing_is_dropped(lab, ",protocols=OpenFlow10", "tree,2", "(12/12 received)"));
 }
 
+#[test]
+fn hosts_of_a_tree_reach_each_other_over_openflow_1_4() {
+    in_a_lab(|lab| nothing_is_dropped(lab, ",protocols=OpenFlow14", "tree,2", "(12/12 received)"));
+}
+
+#[test]
+fn hosts_of_a_tree_reach_each_other_over_openflow_1_5() {
+    in_a_lab(|lab| nothing_is_dropped(lab, ",protocols=OpenFlow15", "tree,2", "(12/12 received)"));
+}
+
 fn nothing_is_dropped(lab: &Lab, of: &str, topo: &str, received: &str) -> anyhow::Result<()> {
     if !is_installed("mn") {
         skip(&anyhow::anyhow!("Mininet is not installed; type: apt-get install mininet"));
