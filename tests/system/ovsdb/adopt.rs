@@ -45,7 +45,7 @@ fn adopted_bridge_connects() {
         for word in [
             "tcp:127.0.0.1:6653",
             "OpenFlow15",
-            "OpenFlow10 OpenFlow11 OpenFlow12 OpenFlow13",
+            "OpenFlow10 OpenFlow12 OpenFlow13 OpenFlow14",
             "standalone",
             "dp-desc",
         ] {
