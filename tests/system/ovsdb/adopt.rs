@@ -173,6 +173,7 @@ fn issue_for_servers(pki: &Pki<'_>) -> anyhow::Result<()> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one database, compared part by part")]
 fn database_of_a_switch_is_shown() {
     in_a_lab(|lab| {
         let s1 = lab.switch_without_controller("s1", Of::V1_3)?;

@@ -312,7 +312,10 @@ fn reconnection_brings_the_changes_alone() {
 /// Returns the control socket of a program of the lab.
 fn control_socket(files: &Path, program: &str) -> anyhow::Result<String> {
     let names = fs::read_dir(files)?.filter_map(|it| it.ok()?.file_name().into_string().ok());
-    let is_it = |name: &String| name.starts_with(&format!("{program}.")) && name.ends_with(".ctl");
+    let is_it = |name: &String| {
+        name.starts_with(&format!("{program}."))
+            && Path::new(name).extension().is_some_and(|it| it == "ctl")
+    };
     let name = names.into_iter().find(is_it).context("a control socket")?;
     Ok(files.join(name).display().to_string())
 }

@@ -90,7 +90,7 @@ const ATTACKS: [(&str, Attack, &str); 15] = [
 /// Serves one connection. It ends with the attack or when the client closes.
 fn serve(listener: &TcpListener, attack: Attack) -> std::io::Result<()> {
     let (mut client, _) = listener.accept()?;
-    client.read(&mut [0; 4096])?;
+    let _size = client.read(&mut [0; 4096])?;
     for piece in 0.. {
         let Some(bytes) = attack(piece) else { break };
         client.write_all(&bytes)?;
