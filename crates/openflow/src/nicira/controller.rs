@@ -60,13 +60,7 @@ pub(super) fn read(subtype: u16, mut from: Body<'_>) -> Result<NiciraAction, Fau
     }
     from.zeros(6)?;
     let mut action = Controller2::default();
-    let mut last = None;
-    while !from.0.is_empty() {
-        let (kind, mut value) = property(&mut from)?;
-        if last >= Some(kind) {
-            return Err(Fault("each property once, in ascending order"));
-        }
-        last = Some(kind);
+    properties(from, |kind, value| {
         match kind {
             0 | 1 => {
                 let number = value.u16()?;
@@ -79,13 +73,32 @@ pub(super) fn read(subtype: u16, mut from: Body<'_>) -> Result<NiciraAction, Fau
             5 => action.meter = Some(value.u32()?),
             _ => return Err(Fault("a known property")),
         }
-        value.end(1)?;
-    }
+        Ok(())
+    })?;
     Ok(NiciraAction::Controller2(action))
 }
 
+/// Reads properties, of which each type occurs at most once and in ascending order. `read` takes the type and the value of one,
+/// and leaves no byte of the value.
+pub(super) fn properties<'a>(
+    mut from: Body<'a>,
+    mut read: impl FnMut(u16, &mut Body<'a>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let mut last = None;
+    while !from.0.is_empty() {
+        let (kind, mut value) = property(&mut from)?;
+        if last >= Some(kind) {
+            return Err(Fault("each property once, in ascending order"));
+        }
+        last = Some(kind);
+        read(kind, &mut value)?;
+        value.end(1)?;
+    }
+    Ok(())
+}
+
 /// Reads a property: its type and its value.
-pub(super) fn property<'a>(from: &mut Body<'a>) -> Result<(u16, Body<'a>), Fault> {
+fn property<'a>(from: &mut Body<'a>) -> Result<(u16, Body<'a>), Fault> {
     let (kind, length) = (from.u16()?, usize::from(from.u16()?));
     let size = length.checked_sub(4).ok_or(Fault("a property of at least 4 bytes"))?;
     let value = from.take(size)?;

@@ -12,7 +12,7 @@
 
 use super::NICIRA;
 use super::body::Body;
-use super::controller::{property, put_property};
+use super::controller::{properties, put_property};
 use super::fault::Fault;
 use super::field::FieldId;
 use crate::oxm::Oxm;
@@ -51,15 +51,8 @@ impl PacketIn2 {
     /// # Errors
     /// The rule that the bytes break, also for another message.
     pub fn decode(message: &[u8]) -> Result<Self, Fault> {
-        let mut from = Body(body(message, PACKET_IN2)?);
         let mut found = Self::default();
-        let mut last = None;
-        while !from.0.is_empty() {
-            let (kind, mut value) = property(&mut from)?;
-            if last >= Some(kind) {
-                return Err(Fault("each property once, in ascending order"));
-            }
-            last = Some(kind);
+        properties(Body(body(message, PACKET_IN2)?), |kind, value| {
             match kind {
                 0 => found.packet = std::mem::take(&mut value.0).into(),
                 1 => found.full_len = Some(value.u32()?),
@@ -78,8 +71,8 @@ impl PacketIn2 {
                 }
                 _ => return Err(Fault("a known property")),
             }
-            value.end(1)?;
-        }
+            Ok(())
+        })?;
         Ok(found)
     }
 
