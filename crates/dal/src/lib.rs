@@ -2,8 +2,8 @@
 //!
 //! A [driver](Driver) opens a [`Session`] per connection: a state machine without sockets or clock. Its inputs are
 //! bytes and the time, its outputs are runs of packet-ins, events and bytes, so that tests replay whole protocols. The
-//! kernel's workers own the sockets and do not know the protocol. Another protocol, or another version of OpenFlow, is a
-//! folder in [`drivers`] with an implementation of both traits.
+//! kernel's workers own the sockets and do not know the protocol. Another protocol is a folder in [`drivers`]
+//! with an implementation of both traits. A version of OpenFlow is a row in the tables of `openflow`.
 //!
 //! This crate never reads or writes a socket, reads no clock, and knows nothing of apps.
 
