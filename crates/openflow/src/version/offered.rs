@@ -55,23 +55,22 @@ impl OfferedVersions {
         self.up_to(Version::V1_5)
     }
 
-    /// Chooses the version for the switch that sent `theirs` first; returns it with the hello that answers.
+    /// Chooses the version for the switch that sent `theirs` first. The answer is the hello of [`up_to`](Self::up_to) this version.
     ///
     /// If the switch lists its versions, it speaks no others. A switch without a list counts as speaking every version up to that
     /// of its hello if this side prefers one of them; otherwise the version is the smaller of both, if this side offers it.
     ///
     /// # Errors
     /// [`NegotiationError`] if there is no common version.
-    pub fn answer(self, theirs: &Hello) -> Result<(Version, Hello), NegotiationError> {
+    pub fn choose(self, theirs: &Hello) -> Result<Version, NegotiationError> {
         let speaks = |version: &Version| match theirs.offered() {
             Some(bitmap) => bitmap & 1 << version.wire() != 0,
             None => version.wire() <= theirs.version,
         };
-        let version = match self.preferred.filter(speaks) {
-            Some(preferred) => preferred,
-            None => self.after_hello(theirs)?,
-        };
-        Ok((version, self.up_to(version)))
+        match self.preferred.filter(speaks) {
+            Some(preferred) => Ok(preferred),
+            None => self.after_hello(theirs),
+        }
     }
 
     /// Returns the version that follows if this side had already sent its [`hello`](Self::hello): the highest common one, as the
@@ -83,8 +82,8 @@ impl OfferedVersions {
         theirs.negotiate(&self.versions().collect::<Vec<_>>())
     }
 
-    /// Returns the hello that offers the versions up to this one.
-    fn up_to(self, last: Version) -> Hello {
+    /// Returns the hello that offers the versions up to this one, so that the switch computes no newer one.
+    pub fn up_to(self, last: Version) -> Hello {
         Hello::new(&self.versions().filter(|version| *version <= last).collect::<Vec<_>>())
     }
 }
@@ -131,8 +130,8 @@ mod tests {
 
     /// The version that both sides compute from the two hellos.
     fn chosen(ours: OfferedVersions, theirs: &Hello, they_speak: &[Version]) -> Option<Version> {
-        let (version, answer) = ours.answer(theirs).ok()?;
-        assert_eq!(answer.negotiate(they_speak), Ok(version), "{ours} {theirs:?}");
+        let version = ours.choose(theirs).ok()?;
+        assert_eq!(ours.up_to(version).negotiate(they_speak), Ok(version), "{ours} {theirs:?}");
         Some(version)
     }
 
@@ -151,7 +150,7 @@ mod tests {
             let highest = theirs.last().unwrap().wire();
             assert_eq!(chosen(ours, &hello(highest, theirs), theirs), Some(version), "{theirs:?}");
         }
-        assert!(ours.answer(&Hello { version: 7, bitmap: Some(1 << 7) }).is_err());
+        assert!(ours.choose(&Hello { version: 7, bitmap: Some(1 << 7) }).is_err());
     }
 
     #[test]
@@ -163,11 +162,11 @@ mod tests {
                 Version::ALL.iter().copied().filter(|it| it.wire() <= byte).collect();
             assert_eq!(chosen(all, &theirs, &speaks), Some(version), "{byte}");
         }
-        assert!(all.answer(&hello(0, &[])).is_err());
-        assert!(all.answer(&hello(2, &[])).is_err(), "1.1 must be named");
+        assert!(all.choose(&hello(0, &[])).is_err());
+        assert!(all.choose(&hello(2, &[])).is_err(), "1.1 must be named");
         let few: OfferedVersions = "1.0,1.3".parse().unwrap();
-        assert!(few.answer(&hello(2, &[])).is_err());
-        assert_eq!(few.answer(&hello(6, &[])).unwrap().0, V1_3);
+        assert!(few.choose(&hello(2, &[])).is_err());
+        assert_eq!(few.choose(&hello(6, &[])), Ok(V1_3));
     }
 
     #[test]
@@ -175,7 +174,7 @@ mod tests {
         let ours: OfferedVersions = " 1.0, 1.3,1.5".parse().unwrap();
         assert_eq!(chosen(ours, &hello(6, Version::ALL), Version::ALL), Some(V1_5));
         assert_eq!(chosen(ours, &hello(5, &[V1_3, V1_4]), &[V1_3, V1_4]), Some(V1_3));
-        assert!(ours.answer(&hello(5, &[V1_4])).is_err());
+        assert!(ours.choose(&hello(5, &[V1_4])).is_err());
         assert_eq!(ours.hello().bitmap, Some(1 << 1 | 1 << 4 | 1 << 6));
     }
 

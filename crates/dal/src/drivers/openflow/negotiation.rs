@@ -36,15 +36,15 @@ pub(super) fn recognise(bytes: &[u8]) -> Result<(), Closed> {
     Err(Closed::NotOpenFlow(what))
 }
 
-/// The versions that a switch's hello offers.
-#[derive(Debug, Default)]
-pub(super) struct Offer {
+/// The versions that both sides offer.
+#[derive(Debug)]
+pub(super) struct Offers {
     /// The versions that this side offers.
     pub(super) ours: OfferedVersions,
-    /// Version byte of the hello itself. The switch uses this version until it has read our hello.
+    /// Version byte of the switch's hello. The switch uses this version until it has read our hello.
     pub(super) version: u8,
-    /// All versions, as text.
-    pub(super) versions: String,
+    /// The versions that the switch's hello offers, as text; empty outside the handshake.
+    pub(super) theirs: String,
 }
 
 /// Handles messages of another version than the agreed one from a switch that has not read our
@@ -55,15 +55,15 @@ pub(super) struct Offer {
 /// [`Closed::Refused`].
 pub(super) fn may_precede_our_hello(
     agreed: Version,
-    theirs: &Offer,
+    offers: &Offers,
     header: Header,
     message: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<bool, Closed> {
     // The types of these four have the same numbers in every version.
     match Kind::from_wire(agreed, header.kind) {
-        Ok(Kind::Error) => check_refusal(agreed, theirs, message)?,
-        _ if header.version != theirs.version => return Ok(false),
+        Ok(Kind::Error) => check_refusal(agreed, offers, message)?,
+        _ if header.version != offers.version => return Ok(false),
         Ok(Kind::Hello | Kind::EchoReply) => {}
         Ok(Kind::EchoRequest) => send(out, |out| openflow::echo_reply(message, out)),
         _ => return Ok(false),
@@ -75,13 +75,17 @@ pub(super) fn may_precede_our_hello(
 ///
 /// # Errors
 /// [`Closed::Refused`].
-pub(super) fn check_refusal(agreed: Version, theirs: &Offer, message: &[u8]) -> Result<(), Closed> {
+pub(super) fn check_refusal(
+    agreed: Version,
+    offers: &Offers,
+    message: &[u8],
+) -> Result<(), Closed> {
     match ErrorMessage::decode_body(agreed, message) {
         Ok(error) if error.kind == ErrorMessage::HELLO_FAILED => {
             let text = error.data.get(..MOST_TEXT).unwrap_or(error.data).escape_ascii();
             Err(Closed::Refused {
-                ours: theirs.ours,
-                theirs: theirs.versions.clone(),
+                ours: offers.ours,
+                theirs: offers.theirs.clone(),
                 why: format!("{error} \"{text}\""),
             })
         }

@@ -1,12 +1,12 @@
 //! Runs the OpenFlow session with one switch: handshake, liveness, events.
 //!
 //! ```text
-//!  AwaitHello ---hello---> AwaitFeatures ---1.3---> AwaitPorts ---last part---> Up
-//!                                 \----------------1.0--------------------------/
+//!  AwaitHello ---hello---> AwaitFeatures ---since 1.3---> AwaitPorts ---last part---> Up
+//!                                 \-------------before 1.3----------------------------/
 //! ```
 //!
 //! Hello and version negotiation: OpenFlow 1.3.5 §6.3.1; features §7.3.1; port descriptions
-//! §7.3.5.7 (in 1.0 part of the features reply); echo §7.5.2 and §6.4. `inventory` then requests
+//! §7.3.5.7 (before 1.3 part of the features reply); echo §7.5.2 and §6.4. `inventory` then requests
 //! the description of the switch; the sizes of its tables seconds later, as the answer may take the switch long.
 //!
 //! Invariants: every whole message counts as a sign of life, every state except `Up` has a deadline, and a session
@@ -21,7 +21,9 @@ use openflow::{
 
 use super::framing;
 use super::inventory::Inventory;
-use super::negotiation::{Offer, check_refusal, may_precede_our_hello, offered, recognise, refuse};
+use super::negotiation::{
+    Offers, check_refusal, may_precede_our_hello, offered, recognise, refuse,
+};
 use crate::closed::Closed;
 use crate::session::Session as _;
 use crate::session::{self, Description, Event, Inbound, MAX_PORTS, SwitchInfo, Taken, Timing};
@@ -42,10 +44,7 @@ pub(super) const BAD_LEN: u16 = 6;
 #[derive(Debug)]
 pub struct Session {
     state: SessionState,
-    /// The versions that this side offers.
-    ours: OfferedVersions,
-    /// The switch's offer; empty outside the handshake.
-    theirs: Offer,
+    offers: Offers,
     timing: Timing,
     opened: Instant,
     heard: Instant,
@@ -110,7 +109,7 @@ impl session::Session for Session {
         let SessionState::Up(version) = self.state else {
             self.check_deadline(now)?;
             if age >= self.timing.hello {
-                self.send_hello(self.ours.hello(), out);
+                self.send_hello(self.offers.ours.hello(), out);
             }
             return Ok(());
         };
@@ -206,8 +205,7 @@ impl Session {
     pub fn new(now: Instant, timing: Timing, versions: OfferedVersions) -> Self {
         Self {
             state: SessionState::AwaitHello,
-            ours: versions,
-            theirs: Offer::default(),
+            offers: Offers { ours: versions, version: 0, theirs: String::new() },
             timing,
             opened: now,
             heard: now,
@@ -255,7 +253,7 @@ impl Session {
         };
         if header.version != version.wire() {
             if matches!(self.state, SessionState::AwaitFeatures(..))
-                && may_precede_our_hello(version, &self.theirs, header, message, out)?
+                && may_precede_our_hello(version, &self.offers, header, message, out)?
             {
                 return Ok(None);
             }
@@ -288,7 +286,7 @@ impl Session {
                 SessionState::AwaitFeatures(_, asked) | SessionState::AwaitPorts(_, asked),
                 Kind::Error,
             ) => {
-                check_refusal(version, &self.theirs, message)?;
+                check_refusal(version, &self.offers, message)?;
                 if *asked == header.xid {
                     return Err(self.request_refused(message));
                 }
@@ -365,18 +363,15 @@ impl Session {
             return Err(Closed::BeforeHello { kind: header.kind });
         }
         let hello = Hello::decode(message)?;
-        let chosen = if self.sent_hello {
-            self.ours.after_hello(&hello).map(|version| (version, self.ours.hello()))
-        } else {
-            self.ours.answer(&hello)
+        let ours = self.offers.ours;
+        let chosen = if self.sent_hello { ours.after_hello(&hello) } else { ours.choose(&hello) };
+        let Ok(version) = chosen else {
+            self.send_hello(ours.hello(), out);
+            refuse(ours, &hello, header.xid, out);
+            return Err(Closed::Incompatible { ours, theirs: offered(&hello) });
         };
-        let (Ok((_, answer)) | Err(answer)) = chosen.map_err(|_| self.ours.hello());
-        self.send_hello(answer, out);
-        let Ok((version, _)) = chosen else {
-            refuse(self.ours, &hello, header.xid, out);
-            return Err(Closed::Incompatible { ours: self.ours, theirs: offered(&hello) });
-        };
-        self.theirs = Offer { ours: self.ours, version: hello.version, versions: offered(&hello) };
+        self.send_hello(ours.up_to(version), out);
+        self.offers = Offers { ours, version: hello.version, theirs: offered(&hello) };
         let xid = self.xid();
         send(out, |out| Kind::FeaturesRequest.encode_empty(version, xid, out));
         self.state = SessionState::AwaitFeatures(version, xid);
@@ -390,7 +385,7 @@ impl Session {
     ) -> Result<Option<Event<'m>>, Closed> {
         let SessionState::AwaitFeatures(version, _) = self.state else { return Ok(None) };
         let features = Features::decode(message)?;
-        self.theirs = Offer::default();
+        self.offers.theirs = String::new();
         if features.auxiliary_id != 0 {
             return Err(Closed::Auxiliary { id: features.auxiliary_id });
         }
