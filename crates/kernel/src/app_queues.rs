@@ -119,7 +119,12 @@ impl AppQueues {
 
     /// Whether the messages of an app without a pace must join its queue, behind its own messages or those of other such apps.
     pub(crate) fn delays(&self, app: AppSlot) -> bool {
-        self.size > 0 || self.queues.iter().any(|queue| queue.app == app && queue.size() > 0)
+        self.size > 0 || self.has(app)
+    }
+
+    /// Whether messages of an app wait.
+    pub(crate) fn has(&self, app: AppSlot) -> bool {
+        self.queues.iter().any(|queue| queue.app == app && queue.size() > 0)
     }
 
     /// Whether no messages wait and no app is paced.

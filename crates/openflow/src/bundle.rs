@@ -91,6 +91,8 @@ pub enum BundleFailed {
     MessageUnsupported,
     /// A message of the bundle failed. An error about that message says why.
     MessageFailed,
+    /// The switch has no room for a further bundle now, or carries one out.
+    TooMany,
     /// Another reason.
     Other(u16),
 }
@@ -108,6 +110,7 @@ impl BundleFailed {
             (has_bundles && error.kind == BUNDLE_FAILED).then_some(error.code)
         }?;
         Some(match code {
+            5 | 15 => Self::TooMany,
             7 => Self::BadFlags,
             10 => Self::MessageUnsupported,
             13 => Self::MessageFailed,

@@ -61,6 +61,13 @@ struct Type {
 type Names = &'static [(&'static str, &'static [&'static str])];
 
 impl<'a> ErrorMessage<'a> {
+    /// Whether the switch refused a message because another controller is its master (`OFPBRC_IS_SLAVE`, OpenFlow 1.3.5
+    /// §7.5.4.2).
+    pub fn is_of_slave(&self) -> bool {
+        const IS_SLAVE: u16 = 10;
+        self.version.features().roles && (self.kind, self.code) == (Self::BAD_REQUEST, IS_SLAVE)
+    }
+
     /// Type hello-failed; code 0 means "no version in common". Same in every version.
     pub const HELLO_FAILED: u16 = 0;
     /// Type bad-request. Same in every version.

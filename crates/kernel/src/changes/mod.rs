@@ -35,7 +35,7 @@ use crate::transactions::Sender;
 pub(crate) use self::set::ChangeSet;
 use self::set::{Does, What};
 
-/// Time in which a switch must answer a step. A paced app's step may take longer.
+/// Time in which a switch must answer a step, from the moment at which the whole step has left the queues of the connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Most sets of an app that wait for one switch, and most bytes of all sets that wait for it.
@@ -74,6 +74,8 @@ enum Bundles {
 pub(crate) struct Finished {
     /// The app, and the number that it gave the set.
     pub(crate) sender: Sender,
+    /// Number of flows that the set adds.
+    pub(crate) adds: u32,
     pub(crate) outcome: Outcome,
 }
 
@@ -134,7 +136,8 @@ struct Progress {
     sent: Vec<(u32, Vec<usize>)>,
     /// The first error of the switch.
     failure: Option<Failure>,
-    is_overdue: bool,
+    /// How the wait for the last step ended without the expected answer.
+    ended: Option<Ended>,
     /// The step that was sent last.
     stage: Stage,
     /// The number of the open bundle.
@@ -143,6 +146,15 @@ struct Progress {
     effective: Vec<usize>,
     /// Number of changes outside of the bundle; `None` if there is no bundle.
     outside: Option<u32>,
+}
+
+/// The end of a wait without the expected answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// The switch has not answered in time.
+    Overdue,
+    /// The switch has refused the last message of the step.
+    Refused,
 }
 
 /// How far a set is.
@@ -180,6 +192,8 @@ struct Failure {
     error: Vec<u8>,
     /// The reason in an error about a bundle; `None` in another error.
     of_bundle: Option<BundleFailed>,
+    /// Another controller is the master of the switch.
+    is_of_slave: bool,
 }
 
 impl Changes {
@@ -199,8 +213,7 @@ impl Changes {
     /// The set that [`advance`](Self::advance) continues: its app, and the pace of the app. `None` if there is nothing to do.
     pub(crate) fn next(&self) -> Option<(AppSlot, Option<u32>)> {
         let set = self.sets.front()?;
-        let waits = self.progress.as_ref().is_some_and(|it| it.waits.is_some());
-        (!waits).then_some((set.sender.app, set.pace))
+        self.waits().is_none().then_some((set.sender.app, set.pace))
     }
 
     /// Whether no set waits.
@@ -255,14 +268,28 @@ impl Changes {
         }
         progress.effective.retain(|effective| Some(*effective) != index);
         if is_last {
-            progress.waits = None;
+            (progress.waits, progress.ended) = (None, Some(Ended::Refused));
         }
         progress.failure.get_or_insert_with(|| Failure {
             index,
             error: without_message(error),
             of_bundle: BundleFailed::of(error),
+            is_of_slave: error.is_of_slave(),
         });
         true
+    }
+
+    /// Begins the wait for an answer again: the step still waits in a queue of the connection.
+    pub(crate) fn postpone(&mut self, now: Instant) {
+        if let Some(waits) = self.progress.as_mut().and_then(|it| it.waits.as_mut()) {
+            waits.until = now + PATIENCE;
+        }
+    }
+
+    /// The app whose set waits for an answer of the switch.
+    pub(crate) fn waits(&self) -> Option<AppSlot> {
+        let set = self.sets.front()?;
+        self.progress.as_ref().filter(|it| it.waits.is_some()).map(|_| set.sender.app)
     }
 
     /// Ends the wait for an answer that is overdue.
@@ -270,7 +297,7 @@ impl Changes {
         if let Some(progress) = &mut self.progress
             && progress.waits.as_ref().is_some_and(|waits| now >= waits.until)
         {
-            (progress.waits, progress.is_overdue) = (None, true);
+            (progress.waits, progress.ended) = (None, Some(Ended::Overdue));
         }
     }
 
@@ -293,7 +320,7 @@ impl Changes {
                 self.progress = Some(progress);
                 break;
             }
-            if progress.is_overdue || progress.failure.is_some() {
+            if progress.ended.is_some() || progress.failure.is_some() {
                 self.fail(progress, output);
                 continue;
             }
@@ -389,28 +416,37 @@ impl Changes {
         if matches!(step, Step::Open | Step::Collect(_)) {
             progress.bundle = Some(bundle);
         }
-        progress.waits = Some(Waits { opens, last, expects, until: now + set.patience(step) });
+        progress.waits = Some(Waits { opens, last, expects, until: now + PATIENCE });
         Ok(())
     }
 
     /// Ends the first set after an error or without an answer, or plans it again in another way.
     fn fail<X: FnMut(u32) -> u32>(&mut self, mut progress: Progress, output: &mut Output<'_, X>) {
         let Some(set) = self.sets.front() else { return };
-        let Progress { stage, bundle, .. } = progress;
-        let is_refused = progress.failure.as_ref().is_some_and(Failure::has_no_bundles);
-        if stage == Stage::Opening && (progress.is_overdue || is_refused) {
-            self.bundles = Bundles::Absent;
-            return;
-        }
-        if let (Some(bundle), Stage::Before | Stage::Collecting) = (bundle, stage) {
+        let Progress { stage, bundle, ended, .. } = progress;
+        let is_overdue = ended == Some(Ended::Overdue);
+        // A switch that has not refused the commit may have carried it out, also after an error about a message.
+        let may_be_committed = stage == Stage::Committing && ended != Some(Ended::Refused);
+        let is_open = match stage {
+            Stage::Before | Stage::Collecting => true,
+            Stage::Opening => is_overdue,
+            Stage::Committing | Stage::After => false,
+        };
+        if let (Some(bundle), true) = (bundle, is_open) {
             // It was opened by a message of the same version.
             let _ = output.control(bundle, BundleCommand::DiscardRequest);
         }
+        let has_none = progress.failure.as_ref().is_some_and(Failure::has_no_bundles);
+        if stage == Stage::Opening && (is_overdue || has_none) {
+            self.bundles = Bundles::Absent;
+            return;
+        }
         let Some(failure) = progress.failure else {
-            let is_partial = stage == Stage::Committing || !progress.effective.is_empty();
+            let is_partial = may_be_committed || !progress.effective.is_empty();
             return self.finish(Outcome::Unanswered { is_partial });
         };
-        if stage != Stage::After {
+        // Without the answer to a step, an addition may still fail, and what it names would be the app's earlier entry.
+        if stage != Stage::After && !is_overdue && !may_be_committed {
             while let Some(index) = progress.effective.pop_if(|index| set.is_undone(*index)) {
                 output.undo(set, index);
             }
@@ -424,7 +460,7 @@ impl Changes {
             return self.learn_outside(what);
         }
         let has_committed = stage == Stage::After && progress.outside.is_some();
-        let is_partial = has_committed || !progress.effective.is_empty();
+        let is_partial = has_committed || may_be_committed || !progress.effective.is_empty();
         let Failure { index, error, .. } = failure;
         self.finish(Outcome::Failed { index, error, is_partial });
     }
@@ -440,16 +476,16 @@ impl Changes {
 
     fn finish(&mut self, outcome: Outcome) {
         if let Some(set) = self.sets.pop_front() {
-            self.finished.push(Finished { sender: set.sender, outcome });
+            self.finished.push(Finished { sender: set.sender, adds: set.added_flows(), outcome });
         }
     }
 }
 
 impl Failure {
-    /// Whether a switch that refuses to open a bundle with this error has no bundles of the kernel's kind. Otherwise it has
-    /// too many now.
+    /// Whether a switch that refuses to open a bundle with this error has no bundles of the kernel's kind. Otherwise it refuses
+    /// one now: it has too many, or another master.
     fn has_no_bundles(&self) -> bool {
-        !matches!(self.of_bundle, Some(BundleFailed::Other(_) | BundleFailed::MessageFailed))
+        !self.is_of_slave && self.of_bundle != Some(BundleFailed::TooMany)
     }
 }
 

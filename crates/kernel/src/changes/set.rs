@@ -6,16 +6,14 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::time::Duration;
 
 use openflow::{
-    FlowMod, FlowModCommand, GroupMod, GroupModCommand, Match, MeterMod, MeterModCommand, Version,
+    FlowMod, FlowModCommand, FlowModFlags, GroupMod, GroupModCommand, Match, MeterMod,
+    MeterModCommand, Version,
 };
 
 use crate::check::{Allowed, Sweep};
 use crate::transactions::Sender;
-
-use super::{PATIENCE, Step};
 
 /// The table number of a deletion from every table.
 const ALL_TABLES: u8 = FlowMod::ALL_TABLES;
@@ -85,14 +83,10 @@ impl ChangeSet {
         self.items.iter().all(|item| item.range.len() <= usize::from(u16::MAX) - ADD_HEAD)
     }
 
-    /// Time in which the switch must answer a step.
-    pub(super) fn patience(&self, step: &Step) -> Duration {
-        let changes = match step {
-            Step::Before(changes) | Step::Collect(changes) | Step::After(changes) => changes.len(),
-            Step::Open | Step::Commit => 0,
-        };
-        let paced_s = self.pace.map_or(0, |pace| changes as u64 / u64::from(pace.max(1)));
-        PATIENCE + Duration::from_secs(paced_s)
+    /// Number of flows that it adds.
+    pub(super) fn added_flows(&self) -> u32 {
+        let adds = |item: &&Item| item.what == What::Flow && item.does == Does::Add;
+        u32::try_from(self.items.iter().filter(adds).count()).unwrap_or(u32::MAX)
     }
 
     /// The message of a change.
@@ -217,7 +211,10 @@ impl Earlier {
             What::Flow if self.strict.is_empty() && self.wide.is_empty() => false,
             What::Flow => {
                 let Ok(flow_mod) = FlowMod::decode(set.message(index)) else { return true };
-                let FlowMod { table_id, cookie, priority, match_, .. } = flow_mod;
+                let FlowMod { table_id, cookie, priority, match_, flags, .. } = flow_mod;
+                if flags.contains(FlowModFlags::CHECK_OVERLAP) {
+                    return true; // the switch refuses it while a flow is there that an earlier change removes
+                }
                 let mut wide = self.wide.iter();
                 let is_in = |table: u8| table == table_id || table == ALL_TABLES;
                 wide.any(|(table, value, mask)| is_in(*table) && cookie & mask == *value)

@@ -278,15 +278,6 @@ fn switch_without_bundles_gets_additions_first() {
 }
 
 #[test]
-fn switch_with_too_many_bundles_is_tried_again() {
-    let mut script = Script::with(Version::V1_4, &[add(5, 2)]);
-    script.refuse(0, 17, 5);
-    assert_eq!(script.failed(), (None, false));
-    script.push(&[add(5, 2)]);
-    assert_eq!(script.sent(), ["open 2"]);
-}
-
-#[test]
 fn refused_message_discards_the_bundle() {
     for version in BUNDLES {
         let changes = [add(5, 2), add(6, 2), add(7, 2)];
@@ -378,7 +369,8 @@ fn silent_switch_ends_a_set_at_each_step() {
     for version in BUNDLES {
         let mut script = Script::with(version, &changes);
         script.wait();
-        assert_eq!(script.sent(), ["flow 5", "barrier"], "it may have no bundles");
+        let sent = ["discard 1", "flow 5", "barrier"];
+        assert_eq!(script.sent(), sent, "it may have no bundles");
         script.wait();
         assert_eq!(script.outcomes, [Outcome::Unanswered { is_partial: true }]);
         let mut script = Script::with(version, &changes);
@@ -396,18 +388,90 @@ fn silent_switch_ends_a_set_at_each_step() {
 }
 
 #[test]
-fn pace_extends_the_patience() {
-    let mut script = Script::new(Version::V1_0);
-    let mut paced = set(1, 7, Version::V1_0, &[add(5, 0), add(6, 0)]);
-    paced.pace = Some(1);
-    script.changes.push(paced);
-    script.advance();
-    script.wait();
-    assert_eq!(script.outcomes, []);
-    script.now += Duration::from_secs(2);
+fn deadline_begins_when_the_step_has_left_the_queue() {
+    let mut script = Script::with(Version::V1_0, &[add(5, 0)]);
+    assert_eq!(script.changes.waits(), Some(AppSlot::new(1)));
+    script.now += PATIENCE / 2;
+    script.changes.postpone(script.now);
+    script.now += PATIENCE / 2;
     script.changes.expire(script.now);
     script.advance();
+    assert_eq!(script.outcomes, []);
+    script.wait();
     assert_eq!(script.outcomes, [Outcome::Unanswered { is_partial: true }]);
+}
+
+/// The switch may have carried out the commit: nothing is undone, and the app learns that changes may remain.
+#[test]
+fn error_without_a_refused_commit_is_partial() {
+    for version in BUNDLES {
+        for answers in [true, false] {
+            let meter = Meter(MeterModCommand::Add, 1);
+            let mut script = Script::with(version, &[meter, add(5, 2), add(6, 2)]);
+            script.answer(0);
+            script.refuse(0, 17, 10);
+            script.answer_last(); // the close reply, and the meter goes before the bundle
+            script.answer_last();
+            let xid = script.sent[1].1;
+            script.answer_last();
+            assert_eq!(script.sent(), ["commit 2"], "{version}");
+            script.refuse_xid(xid, 5, 1);
+            if answers {
+                script.answer(0);
+            } else {
+                script.wait();
+            }
+            let (index, is_partial) = script.failed();
+            assert!(index.is_some() && is_partial, "{version}");
+            assert_eq!(script.sent(), ["commit 2"], "the meter stays");
+        }
+    }
+}
+
+/// The addition of a group may be refused because the app has the group: it is not deleted before the answer is there.
+#[test]
+fn addition_without_an_answer_is_not_undone() {
+    let changes = [Group(GroupModCommand::Add, 3), Group(GroupModCommand::Add, 4)];
+    let mut script = Script::with(Version::V1_1, &changes);
+    script.refuse_xid(script.sent[0].1, 6, 0);
+    script.wait();
+    assert_eq!(script.sent(), ["group 3", "group 4", "barrier"]);
+    assert!(script.failed().1, "it may be there");
+}
+
+#[test]
+fn groups_before_an_applied_flow_remain() {
+    let changes = [Group(GroupModCommand::Add, 3), add(5, 2), add(6, 2)];
+    let mut script = Script::with(Version::V1_1, &changes);
+    script.refuse(2, 5, 1);
+    script.answer_last();
+    assert_eq!(script.sent(), ["group 3", "flow 5", "flow 6", "barrier"], "the flow uses it");
+    assert_eq!(script.failed(), (Some(2), true));
+}
+
+#[test]
+fn bundles_are_tried_again_when_the_refusal_may_pass() {
+    // BUNDLE_FAILED/OUT_OF_BUNDLES, BUNDLE_FAILED/BUNDLE_IN_PROGRESS, BAD_REQUEST/IS_SLAVE.
+    for (kind, code) in [(17, 5), (17, 15), (1, 10)] {
+        let mut script = Script::with(Version::V1_4, &[add(5, 2)]);
+        script.refuse(0, kind, code);
+        assert_eq!(script.failed(), (None, false), "{kind} {code}");
+        script.push(&[add(5, 2)]);
+        assert_eq!(script.sent(), ["open 2"]);
+    }
+    // EPERM, BAD_TYPE.
+    for code in [1, 6] {
+        let mut script = Script::with(Version::V1_4, &[add(5, 2)]);
+        script.refuse(0, 17, code);
+        assert_eq!(script.sent(), ["flow 5", "barrier"]);
+    }
+}
+
+#[test]
+fn addition_that_must_not_overlap_stays_behind_deletions() {
+    let alone = FlowMod::add(Match::new()).priority(5).flags(openflow::FlowModFlags::CHECK_OVERLAP);
+    let script = Script::with(Version::V1_2, &[strict(4), Flow(alone)]);
+    assert_eq!(script.sent(), ["flow 4", "flow 5", "barrier"]);
 }
 
 #[test]

@@ -149,6 +149,11 @@ impl Connection {
         self.output.queues.as_ref().is_some_and(|queues| queues.has_messages())
     }
 
+    /// Whether the socket or the queue of an app still has messages for the switch.
+    pub(crate) fn has_unsent_of(&self, app: AppSlot) -> bool {
+        !self.out.is_empty() || self.queues().is_some_and(|queues| queues.has(app))
+    }
+
     /// Returns the pace of an app if its queue is full because of it; `None` if there is room, or if the switch does not read.
     pub(crate) fn exceeded_pace(&self, slot: AppSlot) -> Option<u32> {
         self.queues().filter(|_| !self.is_blocked())?.exceeded_pace(slot)

@@ -15,7 +15,6 @@ use tracing::field::{DisplayValue, display};
 use tracing::{debug, warn};
 
 use super::WorkerChannels;
-use super::flows::other_controllers::is_of_slave;
 use super::log_limits::LogLimits;
 use super::own_messages::unanswered;
 use super::switches::Switches;
@@ -125,7 +124,7 @@ impl Replies<'_> {
     /// Routes an error to the sender of the message that the switch refused, and logs it.
     pub(super) fn error(&mut self, error: &ErrorMessage<'_>, message: &[u8]) {
         let xid = rewrite::xid(message);
-        if is_of_slave(error) {
+        if error.is_of_slave() {
             self.other_controller(OtherSign::Slave);
         }
         if self.own_refused(xid, error) || self.change_refused(xid, error) {

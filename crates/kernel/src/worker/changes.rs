@@ -28,6 +28,9 @@ use crate::pool::Head;
 use crate::switch::Switch;
 use crate::transactions::Sender;
 
+/// Most seconds for which the pace of an app may delay one set of it: meanwhile no other app changes the switch by a set.
+const MOST_PACED_S: u32 = 10;
+
 /// A change set in the kernel's private memory.
 struct Set<'m> {
     commit: CommitId,
@@ -100,22 +103,29 @@ impl Worker {
         now: Instant,
     ) -> Result<(), Refused> {
         let connection = &mut self.switches[key];
-        let is_full = connection.is_full();
-        let Some(switch) = connection.switch_mut() else { return Err((0, Refusal::NoSwitch)) };
         let app_port = &mut self.dispatch.app_ports[slot];
-        let checked = check_set(app_port, slot, switch, set)?;
-        let has_room = !is_full && switch.changes.has_room(slot, set.bytes.len());
-        allow(has_room, Refusal::Full).map_err(|why| (0, why))?;
+        let pace = app_port.policy.pace;
+        let run = connection.begin_run(slot, pace, now);
+        let is_full = connection.out.len() > run.limit;
+        connection.end_run(&run);
+        let Some(switch) = connection.switch_mut() else { return Err((0, Refusal::NoSwitch)) };
+        let checked = check_set(app_port, slot, switch, set);
+        if matches!(checked, Err((_, Refusal::Flows))) {
+            count_flows(connection, (slot, app_port.app), (app_port.policy.flows, 1), now);
+        }
+        let checked = checked?;
+        let Some(switch) = connection.switch_mut() else { return Err((0, Refusal::NoSwitch)) };
         let count = u32::try_from(checked.len()).unwrap_or(u32::MAX);
+        let is_slow = pace.is_some_and(|pace| count > pace.saturating_mul(MOST_PACED_S));
+        let has_room = !is_full && !is_slow && switch.changes.has_room(slot, set.bytes.len());
+        allow(has_room, Refusal::Full).map_err(|why| (0, why))?;
         app_port.quota.refresh(now);
         let is_within = app_port.quota.allows_all(Metered::FlowMods, count, app_port.policy.quota);
         allow(is_within, Refusal::Quota).map_err(|why| (0, why))?;
-        let mut adds = 0;
         for (range, checked) in set.messages.iter().zip(&checked) {
             checked.mark(app_port.app, &mut set.bytes[range.clone()]);
             if let Allowed::FlowMod { adds_to: Some(table), .. } = checked.allowed {
                 switch.added(slot, (table, 1));
-                adds += 1;
             }
         }
         app_port.quota.count(Metered::FlowMods, count);
@@ -129,14 +139,9 @@ impl Worker {
         }
         let sender = Sender { app: slot, life: app_port.life, xid: set.commit.0 };
         let messages = set.messages.iter().cloned().zip(checked.iter().map(|it| it.allowed));
-        let pace = app_port.policy.pace;
         let admitted = ChangeSet::new(sender, pace, switch.version, set.bytes, messages)
             .ok_or((0, Refusal::Kind))?; // `check_set` has refused other kinds
         switch.changes.push(admitted);
-        if adds > 0 {
-            let counted = (app_port.policy.flows, adds);
-            count_flows(connection, (slot, app_port.app), counted, now);
-        }
         self.advance_changes(key, now);
         Ok(())
     }
@@ -171,7 +176,14 @@ impl Worker {
 
     /// Reports the outcome of a set to its app, if the instance that sent it still runs.
     fn report_set(&mut self, key: ConnId, finished: &Finished, now: Instant) {
-        let Finished { sender, outcome } = finished;
+        let Finished { sender, adds, outcome } = finished;
+        let (app, most) = {
+            let app_port = &self.dispatch.app_ports[sender.app];
+            (app_port.app, app_port.policy.flows)
+        };
+        if let (Some(connection), true) = (self.switches.get_mut(key), *adds > 0) {
+            count_flows(connection, (sender.app, app), (most, *adds), now);
+        }
         let Some(switch) = self.switches.switch_mut(key) else { return };
         let (dpid, epoch, version) = (switch.dpid, switch.epoch, switch.version);
         let app = self.dispatch.app_ports[sender.app].name.clone();
@@ -212,7 +224,12 @@ impl Worker {
     pub(super) fn expire_changes(&mut self, now: Instant) {
         let mut due = Vec::new();
         for (id, connection) in self.switches.iter_mut() {
+            let app = connection.switch_mut().and_then(|switch| switch.changes.waits());
+            let is_unsent = app.is_some_and(|app| connection.has_unsent_of(app));
             let Some(switch) = connection.switch_mut() else { continue };
+            if is_unsent {
+                switch.changes.postpone(now);
+            }
             switch.changes.expire(now);
             if switch.changes.next().is_some() {
                 due.push(id);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use control::app::Installation;
 use control::kernel::{OtherController, OtherSign};
-use openflow::{ErrorMessage, FlowStats};
+use openflow::FlowStats;
 
 use crate::check::OWN_BITS;
 use crate::connection::Up;
@@ -47,13 +47,6 @@ impl Replies<'_> {
     }
 }
 
-/// Whether the switch refused a message because another controller is its master (`OFPBRC_IS_SLAVE`, OpenFlow 1.3.5 §7.5.4.2).
-pub(in crate::worker) fn is_of_slave(error: &ErrorMessage<'_>) -> bool {
-    const BAD_REQUEST: u16 = 1;
-    const IS_SLAVE: u16 = 10;
-    error.version.features().roles && (error.kind, error.code) == (BAD_REQUEST, IS_SLAVE)
-}
-
 /// Returns the installation in a table-miss entry that is not the kernel's own. Earlier versions wrote 0 there.
 fn other_installation(own: u64, flows: &[FlowStats<'_>]) -> Option<Installation> {
     let entries = flows.iter().filter(|flow| owner(flow.cookie) == KERNEL && flow.priority == 0);
@@ -63,7 +56,7 @@ fn other_installation(own: u64, flows: &[FlowStats<'_>]) -> Option<Installation>
 
 #[cfg(test)]
 mod tests {
-    use openflow::{Instructions, Match, Version};
+    use openflow::{ErrorMessage, Instructions, Match, Version};
 
     use super::*;
     use crate::rewrite::kernel_cookie;
@@ -71,11 +64,11 @@ mod tests {
     #[test]
     fn only_the_error_of_a_slave_is_a_sign() {
         let error = |version, kind, code| ErrorMessage { version, kind, code, data: &[] };
-        assert!(is_of_slave(&error(Version::V1_3, 1, 10)));
+        assert!(error(Version::V1_3, 1, 10).is_of_slave());
         for (version, kind, code) in
             [(Version::V1_0, 1, 10), (Version::V1_3, 1, 9), (Version::V1_3, 2, 10)]
         {
-            assert!(!is_of_slave(&error(version, kind, code)));
+            assert!(!error(version, kind, code).is_of_slave());
         }
     }
 
