@@ -16,11 +16,11 @@ use tracing::warn;
 use super::Worker;
 use super::answers::{Replies, living};
 use super::flows::table_usage::count_flows;
-use super::own_messages::table_miss;
 use super::roster::RosterEntry;
+use super::sending::{may_add, take_effect};
 use crate::app_port::{AppPort, Metered};
-use crate::changes::{ChangeSet, Effects, Finished, Outcome, Output};
-use crate::check::{Allowed, Checked, Sweep, allow};
+use crate::changes::{ChangeSet, Finished, Outcome, Output};
+use crate::check::{Allowed, Checked, allow};
 use crate::connection::{Connection, OwnOutput, Up};
 use crate::ids::{AppSlot, ConnId};
 use crate::outcomes::Purpose;
@@ -162,7 +162,8 @@ impl Worker {
             let xids = |count| session.xids(count);
             let mut output = Output { version: switch.version, xids, out };
             let effects = switch.changes.advance(&mut output, now);
-            take_effect(effects, app_port, switch, &mut OwnOutput::new(&mut **session, out), now);
+            let own = &mut OwnOutput::new(&mut **session, out);
+            take_effect((effects.deletes, effects.sweeps), app_port, switch, own, now);
             let finished = switch.changes.take_finished();
             if connection.end_run(&run) {
                 self.output.note(key, connection);
@@ -259,10 +260,7 @@ fn check_set(
     set: &Set<'_>,
 ) -> Result<Vec<Checked>, Refused> {
     let rights = app_port.rights.at(switch.dpid.0);
-    let most = app_port.policy.flows;
-    let has_flows = most == u32::MAX || switch.occupancy.has_room(slot, most);
-    let is_held_back = switch.healing.holds_back(&app_port.policy);
-    let may_add = allow(!is_held_back, Refusal::Healing).and(allow(has_flows, Refusal::Flows));
+    let may_add = may_add(switch, app_port, slot);
     let check = |range: &Range<usize>| {
         let message = &set.bytes[range.clone()];
         let checked = rights.check_message(message)?;
@@ -280,27 +278,6 @@ fn check_set(
     };
     let numbered = set.messages.iter().enumerate();
     numbered.map(|(index, range)| check(range).map_err(|why| (index, why))).collect()
-}
-
-/// Handles the effects of changes on the flows of others.
-fn take_effect(
-    effects: Effects,
-    app_port: &AppPort,
-    switch: &mut Switch,
-    own: &mut OwnOutput<'_>,
-    now: Instant,
-) {
-    let is_guard = matches!(app_port.policy.stage, Stage::Guard(_));
-    if effects.deletes && (effects.sweeps.is_some() || is_guard) {
-        switch.healing.note_delete(now);
-    }
-    if let Some(sweep) = effects.sweeps {
-        table_miss(switch, own);
-        // Where others have flows, they lose them too and must put them back.
-        if sweep == Sweep::Certain && app_port.rights.is_alone() {
-            switch.healing.expect_removal(now);
-        }
-    }
 }
 
 /// Says what went wrong with a set; `None` if the switch has applied it.

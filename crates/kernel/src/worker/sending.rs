@@ -143,6 +143,36 @@ struct Sending<'r> {
     counts: RunCounts,
 }
 
+/// Decides whether an app may add flows to a switch: by its quota of flows there, and while guards restore theirs.
+pub(super) fn may_add(switch: &Switch, app_port: &AppPort, slot: AppSlot) -> Result<(), Refusal> {
+    let most = app_port.policy.flows;
+    let has_flows = most == u32::MAX || switch.occupancy.has_room(slot, most);
+    let is_held_back = switch.healing.holds_back(&app_port.policy);
+    allow(!is_held_back, Refusal::Healing).and(allow(has_flows, Refusal::Flows))
+}
+
+/// Handles the effect of an app's messages on the flows of others: whether they delete flows, and what they do to the table-miss
+/// entry.
+#[inline]
+pub(super) fn take_effect(
+    (deletes, sweeps): (bool, Option<Sweep>),
+    app_port: &AppPort,
+    switch: &mut Switch,
+    own: &mut OwnOutput<'_>,
+    now: Instant,
+) {
+    if deletes && (sweeps.is_some() || matches!(app_port.policy.stage, Stage::Guard(_))) {
+        switch.healing.note_delete(now);
+    }
+    if let Some(sweep) = sweeps {
+        table_miss(switch, own);
+        // Where others have flows, they lose them too and must put them back.
+        if sweep == Sweep::Certain && app_port.rights.is_alone() {
+            switch.healing.expect_removal(now);
+        }
+    }
+}
+
 /// Counts the messages of a run for the switch's counters.
 #[derive(Debug, Default)]
 struct RunCounts {
@@ -167,10 +197,7 @@ impl<'r> Sending<'r> {
         app_port.quota.refresh(now);
         let Connection { phase, session, out, .. } = connection;
         let Up { switch, transactions, .. } = phase.up_mut()?;
-        let most = app_port.policy.flows;
-        let has_flows = most == u32::MAX || switch.occupancy.has_room(slot, most);
-        let is_held_back = switch.healing.holds_back(&app_port.policy);
-        let may_add = allow(!is_held_back, Refusal::Healing).and(allow(has_flows, Refusal::Flows));
+        let may_add = may_add(switch, app_port, slot);
         Some(Self {
             switch,
             session: &mut **session,
@@ -254,18 +281,14 @@ impl<'r> Sending<'r> {
             self.transactions.begin(ids.xid, ids.sender, expects, self.now);
         }
         self.count(checked.allowed, alike.count - refused);
-        if let Allowed::FlowMod { sweeps, deletes: true, .. } = checked.allowed
-            && (sweeps.is_some() || matches!(self.app_port.policy.stage, Stage::Guard(_)))
+        if let Allowed::FlowMod { sweeps, deletes, .. } = checked.allowed
+            && (deletes || sweeps.is_some())
         {
-            self.switch.healing.note_delete(self.now);
-        }
-        if let Allowed::FlowMod { sweeps: Some(sweep), .. } = checked.allowed {
-            self.append_pending();
-            table_miss(self.switch, &mut OwnOutput::new(self.session, self.out));
-            // Where others have flows, they lose them too and must put them back.
-            if sweep == Sweep::Certain && self.app_port.rights.is_alone() {
-                self.switch.healing.expect_removal(self.now);
+            if sweeps.is_some() {
+                self.append_pending();
             }
+            let own = &mut OwnOutput::new(self.session, self.out);
+            take_effect((deletes, sweeps), self.app_port, self.switch, own, self.now);
         }
     }
 
