@@ -39,6 +39,8 @@ mod groups;
 mod known_hosts;
 #[path = "forwarding/moves.rs"]
 mod moves;
+#[path = "neighbour_discovery/mod.rs"]
+mod neighbour_discovery;
 #[path = "forwarding/neighbours.rs"]
 mod neighbours;
 #[path = "forwarding/net.rs"]

@@ -24,6 +24,8 @@ mod claims;
 mod directory;
 #[path = "hosts/kept.rs"]
 mod kept;
+#[path = "neighbour_discovery/mod.rs"]
+mod neighbour_discovery;
 #[path = "hosts/ports.rs"]
 mod ports;
 #[path = "hosts/probe.rs"]

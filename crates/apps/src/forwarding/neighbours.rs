@@ -8,11 +8,12 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use rosemary_sdk::MacAddr;
-use rosemary_sdk::openflow::ethernet::{ARP, IPV6, is_vlan_tag};
+use rosemary_sdk::openflow::ethernet::{self, ARP, IPV6, is_vlan_tag};
+use rosemary_sdk::openflow::ip::{IpPacket, protocol};
 use rosemary_sdk::packet::{Arp, Packet, PacketBuilder};
 
-/// The next header of ICMPv6.
-const ICMPV6: u8 = 58;
+use crate::neighbour_discovery;
+
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 /// The solicited flag. Without the override flag, the sender prefers an answer of the host itself.
@@ -44,8 +45,8 @@ pub(crate) fn answer(
     Some([addresses, tags, rest].concat())
 }
 
-/// Returns the IP address, VLAN and Ethernet address that a message of ARP or a neighbour advertisement (RFC 4861 §4.4) states
-/// for each other; its receivers believe it.
+/// Returns the IP address, VLAN and Ethernet address that a message of ARP or of neighbour discovery states for each other; its
+/// receivers believe it.
 pub(crate) fn stated(frame: &[u8]) -> Option<(IpAddr, u16, MacAddr)> {
     if !may_state(frame) {
         return None;
@@ -58,24 +59,23 @@ pub(crate) fn stated(frame: &[u8]) -> Option<(IpAddr, u16, MacAddr)> {
             (arp.sender_ip.into(), arp.sender_mac)
         }
         IPV6 => {
-            let icmp = packet.icmpv6().filter(|icmp| icmp.type_u8() == ADVERTISEMENT)?;
-            let body = icmp.slice().get(8..)?;
-            let (target, options) = body.split_first_chunk::<16>()?;
-            let option = options.strip_prefix(&TARGET_ADDRESS).and_then(|rest| rest.first_chunk());
-            (Ipv6Addr::from(*target).into(), option.map_or(packet.eth_src, |mac| MacAddr(*mac)))
+            let layer = ethernet::packet(frame)?;
+            let stated = neighbour_discovery::read(&layer, &IpPacket::in_layer(&layer)?)?;
+            let ip = stated.ip.filter(|ip| !ip.is_unspecified())?;
+            (ip, stated.mac.or(stated.is_advertisement.then_some(packet.eth_src))?)
         }
         _ => return None,
     };
     Some((ip, vlan, mac))
 }
 
-/// Returns false for most other packets, which need not be parsed: for those without a tag by the ethertype, and by the next header
-/// of IPv6 (RFC 8200 §3).
+/// Returns false for most other packets, which need not be parsed: for those without a tag by the ethertype, and for TCP and UDP by
+/// the next header of IPv6 (RFC 8200 §3). Another next header may be an extension.
 fn may_state(frame: &[u8]) -> bool {
     let Some(ethertype) = frame.get(12..).and_then(|rest| rest.first_chunk()) else { return false };
     match u16::from_be_bytes(*ethertype) {
         ARP => true,
-        IPV6 => frame.get(20) == Some(&ICMPV6),
+        IPV6 => !matches!(frame.get(20), None | Some(&protocol::TCP | &protocol::UDP)),
         ethertype => is_vlan_tag(ethertype),
     }
 }
@@ -192,6 +192,31 @@ mod tests {
         for end in 0..frame.len() {
             assert!(stated(&frame[..end]).is_none_or(|(.., mac)| mac == BOB), "cut at {end}");
         }
+    }
+
+    /// A solicitation of ALICE for `fd00::2` from `fd00::1`, with the option of a source of this Ethernet address.
+    fn solicitation_from(mac: MacAddr, hop_by_hop: &[u8]) -> Vec<u8> {
+        let plain = solicitation("fd00::1", "fd00::2");
+        let (head, icmp) = plain.split_at(18 + 40);
+        let message = [hop_by_hop, icmp, &[1, 1], &mac.0].concat();
+        let mut frame = [head, &message].concat();
+        let size = u16::try_from(message.len()).unwrap();
+        frame[18 + 4..18 + 6].copy_from_slice(&size.to_be_bytes());
+        if !hop_by_hop.is_empty() {
+            frame[18 + 6] = 0;
+        }
+        frame
+    }
+
+    #[test]
+    fn solicitation_states_its_source() {
+        let expected = Some(("fd00::1".parse().unwrap(), 7, BOB));
+        assert_eq!(stated(&solicitation_from(BOB, &[])), expected);
+        let hop_by_hop = [58, 0, 1, 4, 0, 0, 0, 0];
+        assert_eq!(stated(&solicitation_from(BOB, &hop_by_hop)), expected, "behind an extension");
+        let untagged = |frame: &[u8]| [&frame[..12], &frame[16..]].concat();
+        let frame = untagged(&solicitation_from(BOB, &hop_by_hop));
+        assert_eq!(stated(&frame).map(|it| it.2), Some(BOB));
     }
 
     #[test]

@@ -12,26 +12,15 @@
 //! A host that states an address says that it is its own. A packet's source can be another network's, behind a router.
 //! A message that states another Ethernet address than the packet's source is forged, and nothing is learned from it.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use rosemary_sdk::MacAddr;
-use rosemary_sdk::openflow::ethernet::{self, Layer};
-use rosemary_sdk::openflow::ip::{Fragment, IpPacket, protocol};
+use rosemary_sdk::openflow::ethernet;
+use rosemary_sdk::openflow::ip::{IpPacket, protocol};
 use rosemary_sdk::packet::{Packet, dhcp};
 use rosemary_sdk::services::hosts::{PROBE_MAC, UNTAGGED};
 
-/// Messages of neighbour discovery (RFC 4861 §4), with the size of their fixed parts.
-const ROUTER_SOLICITATION: u8 = 133;
-const ROUTER_ADVERTISEMENT: u8 = 134;
-const NEIGHBOUR_SOLICITATION: u8 = 135;
-const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
-
-/// Options of neighbour discovery (RFC 4861 §4.6.1): the Ethernet address of the source and of the target.
-const SOURCE_ADDRESS: u8 = 1;
-const TARGET_ADDRESS: u8 = 2;
-
-/// Neighbour discovery counts only with this hop limit, so that nothing comes from beyond a router (RFC 4861 §7.1).
-const HOP_LIMIT: u8 = 255;
+use crate::neighbour_discovery::{self, Neighbour};
 
 /// How well an address is proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,8 +88,8 @@ pub(super) fn read(frame: &[u8]) -> Reading {
         ethernet::ARP => arp(layer.payload, sender),
         ethernet::IPV4 | ethernet::IPV6 => {
             let Some(ip) = IpPacket::in_layer(&layer) else { return Reading::Host(sender) };
-            if let Some(message) = neighbour_discovery(&layer, &ip) {
-                return of_neighbour(message, &ip, sender);
+            if let Some(neighbour) = neighbour_discovery::read(&layer, &ip) {
+                return of_neighbour(&neighbour, sender);
             }
             if is_dhcp(&ip) {
                 return of_dhcp(frame, &ip, sender);
@@ -143,51 +132,12 @@ fn arp(packet: &[u8], mut sender: Sighting) -> Reading {
     Reading::Host(sender)
 }
 
-/// Returns the ICMP message of a packet of neighbour discovery.
-fn neighbour_discovery<'a>(layer: &Layer<'a>, ip: &IpPacket<'a>) -> Option<&'a [u8]> {
-    let is_it = ip.src.is_ipv6()
-        && ip.protocol == Some(protocol::ICMPV6)
-        && ip.fragment == Fragment::Whole
-        && layer.payload.get(7) == Some(&HOP_LIMIT);
-    let message = is_it.then(|| ip.unpadded_payload())?;
-    let kind = *message.first()?;
-    (ROUTER_SOLICITATION..=NEIGHBOUR_ADVERTISEMENT).contains(&kind).then_some(message)
-}
-
-fn of_neighbour(message: &[u8], ip: &IpPacket<'_>, mut sender: Sighting) -> Reading {
-    let kind = message.first().copied().unwrap_or_default();
-    let (fixed, wanted) = match kind {
-        ROUTER_SOLICITATION => (8, SOURCE_ADDRESS),
-        ROUTER_ADVERTISEMENT => (16, SOURCE_ADDRESS),
-        NEIGHBOUR_SOLICITATION => (24, SOURCE_ADDRESS),
-        _ => (24, TARGET_ADDRESS),
-    };
-    let Some(options) = message.get(fixed..) else { return Reading::Host(sender) };
-    if let Some(stated) = option(options, wanted).filter(|stated| *stated != sender.mac) {
+fn of_neighbour(neighbour: &Neighbour, mut sender: Sighting) -> Reading {
+    if let Some(stated) = neighbour.mac.filter(|stated| *stated != sender.mac) {
         return Reading::Forged { sender, stated, what: Forged::NeighbourDiscovery };
     }
-    let claimed = match kind {
-        NEIGHBOUR_ADVERTISEMENT => {
-            let target = message.get(8..24).and_then(|bytes| bytes.first_chunk::<16>());
-            target.map(|bytes| IpAddr::V6(Ipv6Addr::from(*bytes)))
-        }
-        _ => Some(ip.src),
-    };
-    sender.ip = claimed.and_then(learnable).map(|ip| (ip, Proof::Stated));
+    sender.ip = neighbour.ip.and_then(learnable).map(|ip| (ip, Proof::Stated));
     Reading::Host(sender)
-}
-
-/// Returns the Ethernet address in the first option of this type.
-fn option(mut options: &[u8], wanted: u8) -> Option<MacAddr> {
-    loop {
-        let [kind, words] = *options.first_chunk()?;
-        let size = usize::from(words) * 8;
-        let (option, rest) = options.split_at_checked(size).filter(|_| size > 0)?;
-        if kind == wanted {
-            return option.get(2..)?.first_chunk().map(|bytes| MacAddr(*bytes));
-        }
-        options = rest;
-    }
 }
 
 fn is_dhcp(ip: &IpPacket<'_>) -> bool {
