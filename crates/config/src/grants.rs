@@ -37,7 +37,7 @@ pub(super) fn capability(text: &str) -> Option<Capability> {
 
 /// Experimenters with a name, and their ids.
 const EXPERIMENTERS: [(&str, u32); 2] =
-    [("nicira", openflow::nicira::NICIRA), ("onf", 0x4f4e_4600)];
+    [("nicira", openflow::nicira::NICIRA), ("onf", openflow::ONF)];
 
 /// Returns the id of the experimenter with this name.
 fn experimenter(name: &str) -> Option<u32> {

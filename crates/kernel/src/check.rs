@@ -326,6 +326,12 @@ impl Rights {
         let mark = match flow_mod.command {
             _ if !narrowed => Mark::Cookie { at: cookie },
             Command::Add => Mark::Cookie { at: cookie },
+            // It may add a flow, which is the app's.
+            Command::Modify | Command::ModifyStrict
+                if writes_any && version.features().modify_adds =>
+            {
+                Mark::Cookie { at: cookie }
+            }
             _ if writes_any => Mark::None,
             _ => Mark::CookieAndMask { at: cookie },
         };

@@ -13,6 +13,7 @@
 //!
 //! A switch without the extension answers with the error of an unknown experimenter.
 
+use crate::experimenter::ONF;
 use crate::forward::check_message;
 use crate::header::{begin, check_version, open};
 use crate::port::bits;
@@ -23,9 +24,6 @@ use crate::{
     DecodeError, EncodeError, ErrorMessage, Header, Kind, Reader, Version, Writer, v1_4, v1_5,
 };
 use core::time::Duration;
-
-/// The experimenter id of the ONF.
-const ONF: u32 = 0x4f4e_4600;
 
 /// Types of the ONF's messages: control of a bundle, and a message for one. The errors about bundles follow from the first
 /// number on.

@@ -5,6 +5,9 @@
 use crate::header::{begin, open};
 use crate::{DecodeError, EncodeError, Kind, Version};
 
+/// The experimenter id of the Open Networking Foundation.
+pub const ONF: u32 = 0x4f4e_4600;
+
 /// An experimenter message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

@@ -157,7 +157,7 @@ pub use desc::DescText;
 pub use echo::{Echo, echo_reply};
 pub use error::{DecodeError, EncodeError};
 pub use error_message::{ErrorMessage, FlowModFailed};
-pub use experimenter::Experimenter;
+pub use experimenter::{Experimenter, ONF};
 pub use features::{Capabilities, Features, SwitchConfig};
 pub use flow_mod::{
     Blanks, FlowMod, FlowModCommand, FlowModFlags, FlowModTemplate, FlowModView,

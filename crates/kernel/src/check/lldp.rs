@@ -40,7 +40,7 @@ pub(super) fn names_lldp(flow_mod: &FlowModView<'_>) -> bool {
 #[cold]
 pub(super) fn names_lldp_otherwise(message: &[u8]) -> bool {
     const ETH_TYPE: u8 = 5; // OpenFlow 1.3.5 §7.2.3.7
-    let Ok(flow_mod) = FlowMod::decode(message) else { return false };
+    let Ok(flow_mod) = FlowMod::decode(message) else { return true };
     let is_lldp = |field: Field| {
         let Some((id, value, mask)) = FieldId::of_field(&field) else { return false };
         let mask = mask.unwrap_or(u128::MAX);

@@ -14,6 +14,7 @@ use openflow::{
 };
 use sdk::Refusal;
 
+use super::past_checks::Needs;
 use super::{Allowed, Checked, Mark, OWN_BITS, Rights, allow, past_checks};
 
 /// The kind of a message. Of a request: the kind of reply that it is answered with.
@@ -161,8 +162,9 @@ impl Rights {
                 }
                 Mark::None
             }
-            MultipartRequest::Experimenter { experimenter, .. } => {
+            MultipartRequest::Experimenter { experimenter, data } => {
                 allow(self.experimenters.contains(&experimenter), Refusal::Capability)?;
+                self.has_needs(past_checks::of_statistics(version, experimenter, data))?;
                 Mark::None
             }
             _ => return Err(Refusal::Kind),
@@ -212,8 +214,18 @@ impl Rights {
         let Experimenter { experimenter, data } =
             Experimenter::decode(message).map_err(|_| Refusal::Shape)?;
         allow(self.experimenters.contains(&experimenter), Refusal::Capability)?;
-        allow(!past_checks::message_writes(version, experimenter, data), Refusal::Kind)?;
+        self.has_needs(past_checks::of_message(version, experimenter, data))?;
         Ok(Allowed::Experimenter)
+    }
+
+    /// Whether the app has what an experimenter's message needs beside its grant.
+    fn has_needs(&self, needs: Needs) -> Result<(), Refusal> {
+        match needs {
+            Needs::Nothing => Ok(()),
+            Needs::SwitchConfig => allow(self.switch_config, Refusal::Capability),
+            Needs::FlowRead => allow(self.reads_others(), Refusal::Capability),
+            Needs::Refused => Err(Refusal::Kind),
+        }
     }
 
     /// Whether a meter is the app's own.

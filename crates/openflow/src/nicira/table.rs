@@ -6,6 +6,7 @@
 use super::field::Prerequisite::{
     self, Arp, Icmpv4, Icmpv6, Ip, Ipv4, Ipv6, Mpls, Nd, NdAdvert, NdSolicit, Nsh, Protocol,
 };
+use crate::experimenter::ONF;
 
 /// A field.
 #[derive(Debug)]
@@ -34,7 +35,6 @@ const WRITE: [bool; 2] = [false, true];
 const BOTH: [bool; 2] = [true, true];
 const NEITHER: [bool; 2] = [false, false];
 
-const ONF: u32 = 0x4f4e_4600;
 const NX: u32 = super::NICIRA;
 const NSH: u32 = 0x005a_d650;
 

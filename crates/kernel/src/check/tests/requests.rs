@@ -285,7 +285,14 @@ fn experimenter_message_needs_its_grant() {
         assert_eq!(check(&granted, version, &message(0x2321)), Err(Refusal::Capability));
         let stats = MultipartRequest::Experimenter { experimenter: 0x2320, data: &[0; 8] };
         let both = rights(&[Capability::Experimenter(0x2320), Capability::StatsRead]);
-        assert_eq!(ask(&both, version, &stats), Ok(0xffff));
+        assert_eq!(ask(&both, version, &stats), Err(Refusal::Capability), "flows of others");
+        let reads = [
+            &[Capability::Experimenter(0x2320), Capability::StatsRead][..],
+            &[Capability::FlowRead],
+        ];
+        assert_eq!(ask(&rights(&reads.concat()), version, &stats), Ok(0xffff));
+        let ipfix = MultipartRequest::Experimenter { experimenter: 0x2320, data: &[0, 0, 0, 3] };
+        assert_eq!(ask(&both, version, &ipfix), Ok(0xffff));
         assert_eq!(ask(&curious(), version, &stats), Err(Refusal::Capability));
         assert_eq!(ask(&granted, version, &stats), Err(Refusal::Capability));
     }
