@@ -551,7 +551,7 @@ mod tests {
         assert!(line.contains("(--openflow 1.0,1.4)"), "{line}");
         assert!(line.ends_with("protocols=OpenFlow10,OpenFlow14"), "{line}");
         let config = Config::parse("/rosemary.toml".into(), request.config().unwrap()).unwrap();
-        assert_eq!(config.tuning.openflow.unwrap().to_string(), "1.0,1.4");
+        assert_eq!(config.tuning.openflow.unwrap().to_string(), "1.0, 1.4");
         assert_eq!(config.listen.len(), 1);
     }
 

@@ -91,6 +91,16 @@ pub enum Event {
     Transacted(TransactionId, Result<Vec<Done>, Failure>),
 }
 
+impl Event {
+    /// The number of changed rows in the event.
+    pub fn changes(&self) -> usize {
+        match self {
+            Self::Synchronized(changes) | Self::Changed(changes) => changes.len(),
+            Self::Transacted(..) => 0,
+        }
+    }
+}
+
 /// A transaction was not sent.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotSent {

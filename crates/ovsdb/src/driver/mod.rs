@@ -33,8 +33,9 @@ const BUFFER: usize = 64 * 1024;
 /// How long output may wait at least for a server that does not read. A partly sent message ends the connection.
 const WRITES_WITHIN: Duration = Duration::from_secs(1);
 
-/// Most events that wait for [`Connection::next_event`].
+/// Most events that wait for [`Connection::next_event`], and most changes of rows in them: twice the rows of an image.
 const MOST_EVENTS: usize = 10_000;
+const MOST_CHANGES: usize = 200_000;
 
 /// A server, and the keys for it.
 #[derive(Clone)]
@@ -261,7 +262,8 @@ impl Connection {
         let handled = self.client.handle(bytes, Instant::now(), &mut events);
         self.events.extend(events);
         handled.map_err(|closed| self.closed(closed))?;
-        if self.events.len() > MOST_EVENTS {
+        let changes: usize = self.events.iter().map(Event::changes).sum();
+        if self.events.len() > MOST_EVENTS || changes > MOST_CHANGES {
             self.events.clear();
             return Err(self.failed(DriverError::TooManyEvents(self.server.address.clone())));
         }

@@ -46,7 +46,11 @@ impl FromStr for Uuid {
                 (8 | 13 | 18 | 23, _) => return None,
                 other => other,
             };
-            char::from(byte).to_digit(16).and_then(|it| u8::try_from(it).ok())
+            match byte {
+                b'0'..=b'9' => Some(byte - b'0'),
+                b'a'..=b'f' => Some(byte - b'a' + 10),
+                _ => None, // a row would have several names
+            }
         };
         for byte in &mut bytes {
             let (high, low) = (digit().ok_or(UNREADABLE)?, digit().ok_or(UNREADABLE)?);

@@ -229,11 +229,15 @@ fn listening(args: &AdoptArgs, config: &Config) -> Vec<SocketAddr> {
 
 /// Checks that the switch's certificate may claim the datapath, so that no switch is adopted in the name of another.
 fn check_certificate(connection: &Connection, plan: &Plan) -> anyhow::Result<()> {
-    let (Some(certificate), Some(dpid)) = (connection.certificate(), plan.datapath_id) else {
-        return Ok(());
-    };
+    let Some(certificate) = connection.certificate() else { return Ok(()) };
     let datapaths = CertifiedDatapaths::of(certificate)
         .map_err(|error| anyhow!("the switch cannot be trusted: {error}"))?;
+    let dpid = plan.datapath_id.with_context(|| {
+        format!(
+            "the bridge {} states no datapath id, so its certificate cannot be checked; name the id with --datapath-id",
+            plan.bridge
+        )
+    })?;
     datapaths.may_claim(dpid).map_err(|names| {
         anyhow!(
             "the bridge {} is the datapath {dpid}, and the certificate of the switch is for {names}; make a certificate with `rosemary pki \
