@@ -11,7 +11,7 @@
 //! | `output:register` | reserved | reserved |
 //! | `controller` | yes; with another reason reserved | reserved |
 //! | writes of the in-port | reserved | reserved |
-//! | writes of the ethertype | `topology.probe` | `topology.probe` |
+//! | writes of the ethertype by set-field; other actions do not write it | `topology.probe` | `topology.probe` |
 //! | `group`, meter of `controller` | the app's own | the app's own |
 //! | `learn` | no | no |
 //! | `controller` with `pause` or another controller's id, `dec_ttl` with such an id | no | no |
