@@ -72,7 +72,11 @@ fn range(text: &str) -> PyResult<Option<NatRange>> {
         None => (text.to_owned(), None),
     };
     let address = |text: &str| -> PyResult<IpAddr> {
-        text.trim_matches(['[', ']']).parse().map_err(|_| wrong())
+        let text = match text.strip_prefix('[') {
+            Some(rest) => rest.strip_suffix(']').ok_or_else(wrong)?,
+            None => text,
+        };
+        text.parse().map_err(|_| wrong())
     };
     let port = |text: &str| text.parse::<u16>().map_err(|_| wrong());
     let (min, max) = pair(addresses);
