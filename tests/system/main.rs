@@ -55,6 +55,7 @@ mod outputs;
 mod outside;
 mod ovsdb;
 mod packages;
+mod packet_path;
 mod pausing;
 mod printing;
 mod protection;
