@@ -352,6 +352,8 @@ pub enum LostRequest {
     Malformed = 1,
     /// The switch did not answer in time.
     Unanswered = 2,
+    /// The switch's answer is longer than 256 MiB. Request less, such as the flows of one table.
+    TooLong = 3,
 }
 
 impl LostRequest {
@@ -359,6 +361,7 @@ impl LostRequest {
         match reason {
             1 => Self::Malformed,
             2 => Self::Unanswered,
+            3 => Self::TooLong,
             _ => Self::Restarted,
         }
     }
@@ -370,6 +373,7 @@ impl fmt::Display for LostRequest {
             Self::Restarted => "the kernel was restarted",
             Self::Malformed => "the switch's answer is malformed",
             Self::Unanswered => "the switch did not answer in time",
+            Self::TooLong => "the switch's answer is longer than 256 MiB; request less",
         })
     }
 }

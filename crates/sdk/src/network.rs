@@ -539,7 +539,6 @@ impl<'h> Network<'h> {
         }
     }
 
-    /// Returns the host that this sends through.
     /// Returns the table of a service; `None` while the service is not available, or if the operator has not named it for
     /// this application.
     pub fn table(&self, service: Service) -> Option<TableView<'_>> {

@@ -71,6 +71,14 @@ impl Replies<'_> {
         if answers.broken {
             return; // an earlier part was lost and counted
         }
+        if answers.too_long {
+            app_port.request_lost(switch, sender.xid, LostRequest::TooLong);
+            if let Some(suppressed) = self.log_limits.malformed.admit(now) {
+                let (dpid, app) = (switch.dpid, &app_port.name);
+                warn!(%dpid, app, suppressed, "switch's reply to an app did not end; the rest is ignored");
+            }
+            return;
+        }
         self.copy.clear();
         self.copy.extend_from_slice(message);
         let rights = app_port.rights.at(switch.dpid.0);
