@@ -348,6 +348,9 @@ pub struct SwitchStatus {
     /// Messages of Rosemary that it does not carry out, although they were repeated.
     #[serde(default)]
     pub failing: Vec<FailingMessage>,
+    /// That it sends no packets to a controller and takes none from it; absent for a switch that does both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_packets: Option<NoPackets>,
     /// Packet-ins received from it.
     pub packet_ins: u64,
     /// Packet-ins that were dropped, for the reasons of [`AppCounters::dropped`]: counted once for each observer or control
@@ -370,6 +373,15 @@ pub struct SwitchStatus {
     pub unsent: u64,
     /// Error messages received from it.
     pub errors: u64,
+}
+
+/// A switch that sends no packets to a controller and takes none from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoPackets {
+    /// Why, as a sentence.
+    pub why: String,
+    /// The apps that need packet-ins, and so do not get the switch.
+    pub apps: Vec<String>,
 }
 
 /// A message of Rosemary that a switch does not carry out. Rosemary sends it again and again.

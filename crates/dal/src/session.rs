@@ -11,17 +11,18 @@
 //! ```
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use openflow::{
-    Capabilities, DecodeError, Dpid, ErrorMessage, FlowRemoved, Kind, PortDesc, PortStatus,
-    SwitchConfig, Version,
+    Capabilities, DecodeError, Dpid, ErrorMessage, FlowRemoved, Kind, MacAddr, PortDesc, PortNo,
+    PortStatus, SwitchConfig, Version,
 };
 
 use crate::closed::Closed;
 
 /// A southbound protocol.
-pub trait Driver: fmt::Debug + Sync {
+pub trait Driver: fmt::Debug + Send + Sync {
     /// Opens a session for a connection that was accepted at `now`.
     fn open(&self, now: Instant, timing: Timing) -> Box<dyn Session>;
 }
@@ -40,6 +41,12 @@ pub trait Session: fmt::Debug + Send {
         room: &'m mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<Option<Taken<'m>>, Closed>;
+
+    /// Whether the session has messages that [`take`](Self::take) returns without further bytes. The caller asks after each
+    /// [`tick`](Self::tick). Only drivers that answer by themselves have any.
+    fn has_messages(&self) -> bool {
+        false
+    }
 
     /// Translates the OpenFlow messages in `out`, from `from` on, into the bytes of the protocol. The caller does this
     /// before it writes to the socket.
@@ -97,7 +104,7 @@ pub trait Session: fmt::Debug + Send {
 /// The first messages of a connection's bytes.
 #[derive(Debug)]
 pub struct Taken<'m> {
-    /// The number of bytes that they have on the connection; `None` for a run of packet-ins whose messages stand on the connection
+    /// The number of bytes that they have on the connection, 0 for a message of the session's own; `None` for a run of packet-ins whose messages stand on the connection
     /// themselves: its reader finds the end.
     pub size: Option<usize>,
     /// Their meaning.
@@ -163,6 +170,23 @@ pub struct SwitchInfo {
     pub actions: u32,
     /// Its ports.
     pub ports: Vec<PortDesc>,
+    /// Why it sends no packets to a controller and takes none from it, as a sentence; `None` if it does both.
+    pub no_packets: Option<&'static str>,
+}
+
+/// A host that a switch has learned by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostReport {
+    /// The port behind which the host is; [`PortNo::LOCAL`] if the switch knows only that the host is its own.
+    pub port: PortNo,
+    /// Its Ethernet address.
+    pub mac: MacAddr,
+    /// Its VLAN; 0 if its frames have no tag, or the switch does not state it.
+    pub vlan: u16,
+    /// Its IP address, if the switch knows it.
+    pub ip: Option<IpAddr>,
+    /// Whether the switch has forgotten the host.
+    pub is_gone: bool,
 }
 
 /// The meaning of a switch's message.
@@ -176,6 +200,8 @@ pub enum Event<'m> {
     Error(ErrorMessage<'m>),
     /// A flow was removed.
     FlowRemoved(FlowRemoved),
+    /// The switch has learned a host by itself, or still has it. It repeats this while it has the host. There is no message.
+    Host(HostReport),
     /// A reply to a message that was sent with a transaction id of [`Session::xids`]: a
     /// multipart, barrier, configuration or queue configuration reply, or an experimenter's
     /// message, which may be one. The session does not decode it.

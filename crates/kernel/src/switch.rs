@@ -27,6 +27,8 @@ pub(crate) struct Switch {
     pub(crate) ports: BTreeMap<u32, PortDesc>,
     /// Number of its flow tables.
     pub(crate) n_tables: u8,
+    /// Why it exchanges no packets with a controller; `None` if it does.
+    pub(crate) no_packets: Option<&'static str>,
     /// The number of packets that it can buffer.
     n_buffers: u32,
     capabilities: Capabilities,
@@ -183,6 +185,7 @@ impl Switch {
             epoch,
             ports: info.ports.into_iter().map(|port| (port.port_no.0, port)).collect(),
             n_tables: info.n_tables,
+            no_packets: info.no_packets,
             n_buffers: info.n_buffers,
             capabilities: info.capabilities,
             actions: info.actions,
@@ -293,6 +296,7 @@ impl Switch {
             foreign_flows: self.flow_reader.foreign,
             fullest,
             failing,
+            no_packets: None, // the caller knows the apps
             packet_ins,
             dropped,
             pauses,
@@ -321,6 +325,7 @@ mod tests {
             n_buffers: 0,
             capabilities: Capabilities(0),
             actions: 0,
+            no_packets: None,
             ports: Vec::new(),
         };
         let mut switch = Switch::new(info, 1);
@@ -346,6 +351,7 @@ mod tests {
             n_buffers: 0,
             capabilities: Capabilities(0),
             actions: 0,
+            no_packets: None,
             ports: Vec::new(),
         };
         let mut switch = Switch::new(info, 1);
@@ -367,6 +373,7 @@ mod tests {
                 n_buffers: 0,
                 capabilities: Capabilities(0),
                 actions: 0,
+                no_packets: None,
                 ports,
             };
             let switch = Switch::new(info, 1);

@@ -104,7 +104,11 @@ enum {
     ROSEMARY_HTTP = 20,
     /* The outcome of a change set of this application (`commit_series`); `cookie` is its number, `reason` is ROSEMARY_SET_*.
      * None comes if the switch disconnects or the kernel ends before. */
-    ROSEMARY_COMMITTED = 21
+    ROSEMARY_COMMITTED = 21,
+    /* A switch without packet-ins has learned a host by itself, repeats that, or (with `reason` 1) has forgotten the host.
+     * `in_port` is the host's port. Body: its Ethernet address (6 bytes), its VLAN (uint16_t, 0 for none), its IP address
+     * (16 bytes, IPv4 as ::ffff:a.b.c.d, all 0 for none). Only for applications that receive packet-ins of the switch. */
+    ROSEMARY_HOST = 22
 };
 
 /* `reason` of ROSEMARY_COMMITTED. */

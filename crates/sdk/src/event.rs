@@ -11,6 +11,7 @@ use crate::abi::{self, Record, RecordKind, Refusal};
 use crate::alert::Alert;
 use crate::changes::Committed;
 use crate::http::{HttpRequest, Request};
+use crate::learned::LearnedHost;
 use crate::network::Xid;
 use crate::services::table::{NewsKind, TableNews};
 use crate::services::{Outcome, RequestId, Service, Unavailable, broker, storage};
@@ -85,6 +86,9 @@ pub enum Event<'a> {
     /// Flows of this application that a switch has, some time after the switch, the application or the kernel has started.
     /// Only for applications with the capabilities `flow.write` and `stats.read`.
     FlowsKept(FlowsKept<'a>),
+    /// A switch that sends no packet-ins has learned a host by itself, or has forgotten one. Only for applications that receive
+    /// packet-ins of the switch, since those say the same.
+    Host(LearnedHost),
     /// The request is not answered any more. The switch may or may not have carried it out. After a restart of the kernel,
     /// each request without a whole reply gets one such event, after the new kernel's snapshot.
     RequestLost {
@@ -457,6 +461,9 @@ impl<'a> Event<'a> {
         }
         if is(RecordKind::Committed) {
             return Committed::of(switch, record, body).map(Self::Committed);
+        }
+        if is(RecordKind::Host) {
+            return LearnedHost::of(switch, record, body).map(Self::Host);
         }
         if is(RecordKind::FlowsMissing) {
             return Some(Self::FlowsMissing(switch));

@@ -61,6 +61,7 @@ pub mod changes;
 mod event;
 pub mod hosts;
 pub mod http;
+mod learned;
 mod network;
 pub mod own;
 pub mod packet;
@@ -82,6 +83,7 @@ pub use event::{
     Event, FlowRemoved, FlowsKept, LostRequest, PacketIn, Port, PortChange, Reply, Switch,
     SwitchError,
 };
+pub use learned::LearnedHost;
 pub use names::Limit;
 pub use network::{Network, SendError, Xid};
 /// The types of the rest of OpenFlow: groups, meters, statistics, ports.

@@ -94,7 +94,7 @@ impl Worker {
     }
 
     /// Hands a connection over to the worker that owns its datapath.
-    fn hand_over(&mut self, id: ConnId, to: WorkerId) {
+    pub(super) fn hand_over(&mut self, id: ConnId, to: WorkerId) {
         let mut connection = self.switches.remove(id);
         // Fails only for a socket that is not in the set; this one is.
         let _ = epoll::delete(&self.epoll, &connection.socket);

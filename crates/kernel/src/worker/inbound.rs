@@ -3,8 +3,11 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use dal::{Closed, Description, Event, Inbound, SwitchInfo, Taken, begins_with_packet_in};
+use dal::{
+    Closed, Description, Event, HostReport, Inbound, SwitchInfo, Taken, begins_with_packet_in,
+};
 use openflow::{DecodeError, Dpid, FlowMod, Header, Match, PortReason, PortStatus};
+use sdk::LearnedHost;
 use tracing::{debug, info, warn};
 
 use super::answers::Replies;
@@ -18,6 +21,7 @@ use crate::dispatch::{Dispatched, End};
 use crate::ids::ConnId;
 use crate::rewrite;
 use control::kernel::RefusedSwitch;
+use control::query::NoPackets;
 use control::sabotage::{self, Sabotage};
 
 /// Time in which the known connection of a datapath must answer a probe when another one claims the datapath.
@@ -163,6 +167,7 @@ impl Worker {
                     debug!(dpid = %switch.dpid, ?description, "switch described itself");
                 }
             }
+            Event::Host(report) => self.learned_host(id, report),
             Event::FlowRemoved(removed) => {
                 self.replies(id, now).flow_removed(&removed, message);
             }
@@ -172,6 +177,33 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Reports a host that a switch has learned by itself. Those of a switch that is not usable yet are repeated by it.
+    fn learned_host(&mut self, id: ConnId, report: HostReport) {
+        let Some(switch) = self.switches[id].switch_mut() else { return };
+        let HostReport { port, mac, vlan, ip, is_gone } = report;
+        let (dpid, epoch, version) = (switch.dpid, switch.epoch, switch.version);
+        let switch_of = sdk::Switch { dpid, epoch, version };
+        let host = LearnedHost { switch: switch_of, port, mac, vlan, ip, is_gone };
+        for app_port in &mut self.dispatch.app_ports {
+            app_port.learned_host(switch, &host);
+        }
+    }
+
+    /// Handles the messages that sessions have without bytes of their switches.
+    pub(super) fn messages_of_sessions(&mut self, now: Instant) {
+        let waiting = self.switches.iter_mut().filter(|(_, it)| it.session.has_messages());
+        for id in waiting.map(|(id, _)| id).collect::<Vec<_>>() {
+            if self.switches.get(id).is_none() {
+                continue; // another of them has claimed its datapath
+            }
+            if let Err(why) = self.messages(id, &mut [], now) {
+                self.close(id, &why.to_string(), now);
+            } else if let Some(owner) = self.other_owner(id) {
+                self.hand_over(id, owner);
+            }
+        }
     }
 
     /// The routing of a switch's replies and errors.
@@ -275,6 +307,10 @@ impl Worker {
         if let Some(suppressed) = self.log_limits.connected.admit(now) {
             let ports = switch.physical_ports();
             info!(%dpid, %version, %address, transport, ports, epoch, suppressed, "switch connected");
+            if let Some(NoPackets { why, apps }) = self.dispatch.no_packets(switch) {
+                let apps = apps.join(", ");
+                warn!(%dpid, why, apps, "apps that need packet-ins do not get the switch");
+            }
         }
         for status in changes {
             self.dispatch.port_status(id, switch, status, now);

@@ -39,13 +39,11 @@ mod switches;
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::flight::FlightSlot;
-use dal::Driver;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use tracing::warn;
@@ -58,6 +56,7 @@ use crate::tls::{self, TransportPolicy};
 use control::kernel::{AnnouncedApp, Tuning};
 
 use self::acceptor::Acceptor;
+pub use self::acceptor::Listening;
 use self::flows::{heal, table_usage};
 use self::forwarder::Forwarder;
 use self::log_limits::{LogLimits, report_drops};
@@ -169,23 +168,21 @@ struct Timers {
 }
 
 impl Worker {
-    /// Makes a worker that accepts connections on `listeners`, for itself and for the others of its pool. `driver` has the
-    /// protocol of the switches. Apps with an object run in this process, and in the thread that calls this.
+    /// Makes a worker that accepts connections on `listeners`, for itself and for the others of its pool. Apps with an object run in this process, and in the thread that calls this.
     ///
     /// # Errors
     /// The system is out of descriptors.
     pub fn new(
-        listeners: Vec<TcpListener>,
+        listeners: Vec<Listening>,
         apps: Apps,
         transport: TransportPolicy,
-        driver: Box<dyn Driver>,
         channels: WorkerChannels,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &channels.commands_bell, EventData::new_u64(COMMANDS), EventFlags::IN)?;
         let (now, pool) = (Instant::now(), &channels.pool);
         let mut worker = Self {
-            acceptor: Acceptor::new(listeners, transport, driver, pool.workers(), &epoll)?,
+            acceptor: Acceptor::new(listeners, transport, pool.workers(), &epoll)?,
             switches: Switches::new(pool.workers(), pool.first_epoch(channels.me)),
             reader: Reader::new(pool.tuning().read as usize),
             dispatch: Dispatch::default(),
@@ -348,6 +345,7 @@ impl Worker {
         for (id, why) in over {
             self.close(id, &why, now);
         }
+        self.messages_of_sessions(now);
         self.read_flows(now);
         self.expire_changes(now);
         let app_ports = &mut self.dispatch.app_ports;

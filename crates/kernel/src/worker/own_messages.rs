@@ -27,8 +27,11 @@ use control::policy::Stage;
 /// Appends the kernel's table-miss entry: the switch sends whole packets that match no flow to the controller (OpenFlow
 /// 1.3.5 §5.4). In 1.0 that is a switch's default (OpenFlow 1.0.2 §3.4), but Open vSwitch may continue to drop packets
 /// that it dropped without a controller until its flows change. The switch reports the entry's removal
-/// ([`heal`](super::flows::heal)).
+/// ([`heal`](super::flows::heal)). A switch without packet-ins gets none.
 pub(super) fn table_miss(switch: &mut Switch, own: &mut OwnOutput<'_>) {
+    if switch.no_packets.is_some() {
+        return;
+    }
     let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
     let miss = FlowMod::add(Match::new()).priority(0).cookie(switch.entry_cookie).apply(&to_us);
     let miss = miss.flags(FlowModFlags::SEND_FLOW_REM);

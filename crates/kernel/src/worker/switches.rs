@@ -127,7 +127,8 @@ impl Switches {
             let (address, unsent) = (connection.address, connection.unsent());
             let name = |slot| guard_name(Purpose::Guard(slot), &dispatch.app_ports);
             let failing = switch.outcomes.failing(name, now);
-            Some(switch.status(address, connection.transport(), (fullest, failing), unsent))
+            let status = switch.status(address, connection.transport(), (fullest, failing), unsent);
+            Some(SwitchStatus { no_packets: dispatch.no_packets(switch), ..status })
         });
         (page.collect(), more)
     }

@@ -85,7 +85,7 @@ impl Bench {
         let address = listener.local_addr().unwrap();
         let (channels, server) =
             connect(workers, Tuning { ring: CAPACITY, ..Tuning::default() }, INSTALLATION).unwrap();
-        let mut listeners = Some(vec![listener]);
+        let mut listeners = Some(vec![(listener, driver())]);
         let app = AnnouncedApp {
             app: APP,
             name: "app".into(),
@@ -101,7 +101,7 @@ impl Bench {
             let apps =
                 Apps { apps: vec![Known { app: app.clone(), object: None }], flight_slot: None };
             std::thread::spawn(move || {
-                let mut worker = Worker::new(listeners, apps, transport, driver(), channels)?;
+                let mut worker = Worker::new(listeners, apps, transport, channels)?;
                 prepare(&mut worker);
                 worker.run()
             })

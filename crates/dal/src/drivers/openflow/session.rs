@@ -396,6 +396,7 @@ impl Session {
             n_buffers: features.n_buffers,
             capabilities: features.capabilities,
             actions: features.actions,
+            no_packets: None,
             ports: features.ports,
         };
         if !version.features().port_desc {

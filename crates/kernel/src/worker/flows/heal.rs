@@ -63,6 +63,9 @@ impl Replies<'_> {
 pub(in crate::worker) fn request_entry(connection: &mut Connection, now: Instant) {
     let Some(switch) = connection.switch_mut() else { return };
     let version = switch.version;
+    if switch.no_packets.is_some() {
+        return;
+    }
     if !switch.healing.check.is_due(switch.dpid.0, now) || connection.is_full() {
         return;
     }

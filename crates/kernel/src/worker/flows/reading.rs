@@ -113,7 +113,7 @@ impl Worker {
         let app_port = &self.dispatch.app_ports[slot];
         self.absent.runs(app_port.app);
         for switch in self.switches.all().0 {
-            if app_port.rights.at(switch.dpid.0).learns_its_flows() {
+            if app_port.learns_its_flows(switch) {
                 let reader = &mut switch.flow_reader;
                 reader.uninformed = reader.uninformed.with(Set::of(slot));
             }
@@ -129,7 +129,7 @@ pub(in crate::worker) fn new_switch(
     now: Instant,
 ) {
     for (index, app_port) in app_ports.iter().enumerate() {
-        if app_port.rights.at(switch.dpid.0).learns_its_flows() {
+        if app_port.learns_its_flows(switch) {
             let reader = &mut switch.flow_reader;
             reader.uninformed = reader.uninformed.with(Set::of(AppSlot::new(index)));
         }
