@@ -126,6 +126,7 @@ fn text(report: &Report, width: Option<usize>) -> (String, Vec<String>) {
         }
     }
     notes.extend(switches.as_deref().and_then(switches::about_refused));
+    notes.extend(switches.iter().flatten().filter_map(switches::about_packets));
     (text, notes)
 }
 

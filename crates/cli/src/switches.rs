@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow, ensure};
 use clap::Args;
 use config::instance::InstancePaths;
 use control::details::{PortDetails, SwitchDescription, TableStatus};
-use control::query::SwitchStatus;
+use control::query::{NoPackets, SwitchStatus};
 use openflow::Dpid;
 use serde::Serialize;
 use view::status::{failing, fullest};
@@ -73,6 +73,7 @@ pub fn run(args: &SwitchesArgs) -> anyhow::Result<()> {
     } else {
         say::table(&table(&switches).format(output_width(args.wide)))?;
         about_refused(&switches).iter().for_each(say::note);
+        switches.iter().filter_map(about_packets).for_each(say::note);
         say::data(faults(&switches))
     }
 }
@@ -150,7 +151,7 @@ impl FullSwitch {
             status.refused,
             status.errors
         );
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = about_packets(status).into_iter().collect();
         if let Some(tables) = tables {
             let is_used = |it: &&TableStatus| it.flows > Some(0) || it.lookups > Some(0);
             let used = tables.iter().filter(|it| it.table == 0 || is_used(it));
@@ -190,6 +191,17 @@ pub(crate) fn about_refused(switches: &[SwitchStatus]) -> Option<String> {
     (refused > 0).then(|| {
         format!("{refused} messages of apps were refused: see `rosemary logs kernel` for why")
     })
+}
+
+/// Returns a note about a switch that exchanges no packets with a controller.
+pub(crate) fn about_packets(switch: &SwitchStatus) -> Option<String> {
+    let NoPackets { why, apps } = switch.no_packets.as_ref()?;
+    let switch = switch.name.as_deref().unwrap_or(&switch.dpid);
+    let apps = match &apps[..] {
+        [] => String::new(),
+        apps => format!("; these apps need packet-ins and do not get it: {}", apps.join(", ")),
+    };
+    Some(format!("{switch}: {why}{apps}"))
 }
 
 /// Returns one line per switch.

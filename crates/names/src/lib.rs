@@ -10,7 +10,7 @@ mod southbound;
 
 pub use limit::Limit;
 pub use service::Service;
-pub use southbound::Southbound;
+pub use southbound::{Southbound, VTEP_PREFIX};
 
 /// Most records in a batch of an app.
 pub const MAX_BATCH: usize = 64;

@@ -13,7 +13,16 @@ pub enum Southbound {
     HardwareVtep,
 }
 
+/// The upper 16 bits of the datapath ids of devices with the schema `hardware_vtep`: "VT". These bits are free for implementers
+/// (OpenFlow 1.3.5 §7.3.1), and no known switch uses this value.
+pub const VTEP_PREFIX: u16 = 0x5654;
+
 impl Southbound {
+    /// Returns the protocol of a datapath by its id, if only the driver of one makes such ids.
+    pub fn of_datapath(dpid: u64) -> Option<Self> {
+        (dpid >> 48 == u64::from(VTEP_PREFIX)).then_some(Self::HardwareVtep)
+    }
+
     /// Every protocol.
     pub const ALL: [Self; 2] = [Self::OpenFlow, Self::HardwareVtep];
 

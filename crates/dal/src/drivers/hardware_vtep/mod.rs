@@ -10,7 +10,7 @@
 //! | port `P` * 4096 + `V` | VLAN `V` at physical port `P` (0: untagged), whether it is bound or not |
 //! | port 16777216 and above | the tunnel to the device with this IPv4 address, as a number |
 //! | `LOCAL` | the device itself, with its name |
-//! | `in_port=P*4096+V` -> `set_field:VNI->tunnel_id,output:FLOOD` | `Physical_Port.vlan_bindings` |
+//! | `in_port=P*4096+V` -> `set_field:tunnel_id=VNI,output:FLOOD` | `Physical_Port.vlan_bindings` |
 //! | `eth_dst=MAC,tunnel_id=VNI` -> `output:TUNNEL` | `Ucast_Macs_Remote` |
 //! | `tunnel_id=VNI` -> `output:TUNNEL,...`, in ascending order | `Mcast_Macs_Remote` for `unknown-dst` |
 //! | a host at a port ([`HostReport`](crate::HostReport)) | `Ucast_Macs_Local` |
@@ -59,7 +59,7 @@ mod tests;
 mod transaction;
 mod work;
 
-pub use numbering::{dpid_of, is_dpid};
+pub use numbering::dpid_of;
 pub use session::Session;
 
 /// The version in which sessions exchange messages with their caller: the first with tunnel ids and 32-bit port numbers.

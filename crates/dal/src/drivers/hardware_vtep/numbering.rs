@@ -10,10 +10,8 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use names::VTEP_PREFIX;
 use openflow::{Dpid, PortNo};
-
-/// The upper 16 bits of a datapath id: "VT".
-const PREFIX: u64 = 0x5654;
 
 /// The number of ports of each physical port: one for each VLAN.
 const VLANS: u32 = 4096;
@@ -30,14 +28,7 @@ pub fn dpid_of(name: &str) -> Dpid {
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
     let hash = name.bytes().fold(OFFSET, step);
-    Dpid(PREFIX << 48 | (hash ^ hash >> 48) & 0xffff_ffff_ffff)
-}
-
-/// Whether a datapath id can only be one of [`dpid_of`].
-///
-/// The upper 16 bits are free for implementers (OpenFlow 1.3.5 §7.3.1), and no known switch uses these.
-pub fn is_dpid(dpid: Dpid) -> bool {
-    dpid.0 >> 48 == PREFIX
+    Dpid(u64::from(VTEP_PREFIX) << 48 | (hash ^ hash >> 48) & 0xffff_ffff_ffff)
 }
 
 /// A VLAN of a physical port.
@@ -127,13 +118,16 @@ fn number_at_end(name: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use names::Southbound;
+
     use super::*;
 
     #[test]
     fn datapath_id_depends_on_the_name_only() {
         assert_eq!(dpid_of("leaf1").to_string(), "56:54:57:0a:49:75:4f:8d");
         assert_ne!(dpid_of("leaf1"), dpid_of("leaf2"));
-        assert!(is_dpid(dpid_of("")) && !is_dpid(Dpid(1)));
+        assert_eq!(Southbound::of_datapath(dpid_of("").0), Some(Southbound::HardwareVtep));
+        assert_eq!(Southbound::of_datapath(1), None);
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Rule {
     /// [`Refusal`]: the device has no flow with these.
     pub(super) fn new(key: Key, instructions: &Instructions<'_>) -> Result<Self, Refusal> {
         let expected = match key {
-            Key::Binding(_) => "set_field:VNI->tunnel_id,output:FLOOD",
+            Key::Binding(_) => "set_field:tunnel_id=VNI,output:FLOOD",
             Key::Unicast { .. } => "output:TUNNEL",
             Key::Unknown { .. } => "output:TUNNEL,... in ascending order",
         };
