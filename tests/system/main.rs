@@ -27,6 +27,7 @@ mod full_tables;
 mod granted_files;
 mod guards;
 mod hangs;
+mod hardware_vtep;
 mod hostile;
 mod hosts;
 mod installation;
