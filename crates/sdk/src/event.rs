@@ -410,6 +410,24 @@ impl<'a> Event<'a> {
         })
     }
 
+    fn of_port(switch: Switch, record: &Record, body: &'a [u8]) -> Option<Self> {
+        let port = abi::Port::from_bytes(body.first_chunk()?);
+        let change = match record.reason {
+            0 => PortChange::Added,
+            1 => PortChange::Deleted,
+            _ => PortChange::Modified,
+        };
+        let port = Port {
+            port_no: PortNo(port.port_no),
+            hw_addr: MacAddr(port.hw_addr),
+            name: port.name,
+            config: port.config,
+            state: port.state,
+            curr_speed: port.curr_speed,
+        };
+        Some(Self::Port { switch, change, port })
+    }
+
     /// Reads the bytes of a record, or returns `None` if it is of an unknown kind or malformed. For hosts that call an
     /// application without the C ABI.
     pub fn of_bytes(record: &'a [u8]) -> Option<Self> {
@@ -476,21 +494,7 @@ impl<'a> Event<'a> {
             return Some(Self::SwitchDown(switch));
         }
         if is(RecordKind::Port) {
-            let port = abi::Port::from_bytes(body.first_chunk()?);
-            let change = match record.reason {
-                0 => PortChange::Added,
-                1 => PortChange::Deleted,
-                _ => PortChange::Modified,
-            };
-            let port = Port {
-                port_no: PortNo(port.port_no),
-                hw_addr: MacAddr(port.hw_addr),
-                name: port.name,
-                config: port.config,
-                state: port.state,
-                curr_speed: port.curr_speed,
-            };
-            return Some(Self::Port { switch, change, port });
+            return Self::of_port(switch, record, body);
         }
         if is(RecordKind::Reply) {
             let kind = Kind::from_wire(switch.version, *body.get(1)?).ok()?;

@@ -72,10 +72,8 @@ fn is_within(narrow: &Match, wide: &Match) -> bool {
 }
 
 fn is_field_within(narrow: &Field, wide: &Field) -> bool {
-    let number = |mac: MacAddr| {
-        let [a, b, c, d, e, f] = mac.0;
-        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
-    };
+    let number =
+        |mac: MacAddr| mac.0.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     let is_within = |narrow: u64, (value, mask): (u64, Option<u64>)| {
         (narrow ^ value) & mask.unwrap_or(u64::MAX) == 0
     };

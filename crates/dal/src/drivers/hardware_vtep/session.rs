@@ -70,8 +70,7 @@ pub struct Session {
     budget: i64,
     queue: Queue,
     in_flight: Option<(TransactionId, Purpose)>,
-    /// The transaction that a [`probe`](session::Session::probe) waits for.
-    probe: Option<Option<TransactionId>>,
+    probe: Probe,
     inbox: VecDeque<Own>,
     next_xid: u32,
     clean_at: Instant,
@@ -86,6 +85,17 @@ enum Purpose {
     Edits,
     /// The removal of what is not needed.
     Cleaning,
+}
+
+/// The last [`probe`](session::Session::probe).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    /// There was none, or it is answered.
+    Answered,
+    /// It waits for this transaction.
+    Waits(TransactionId),
+    /// It could not be sent, so it has no answer.
+    NotSent,
 }
 
 /// Something for the caller.
@@ -116,7 +126,7 @@ impl Session {
             budget: 0,
             queue: Queue::default(),
             in_flight: None,
-            probe: None,
+            probe: Probe::Answered,
             inbox: VecDeque::new(),
             next_xid: 1,
             clean_at: now,
@@ -141,8 +151,8 @@ impl Session {
             match event {
                 ClientEvent::Synchronized(_) | ClientEvent::Changed(_) => self.is_stale = true,
                 ClientEvent::Transacted(id, outcome) => {
-                    if self.probe == Some(Some(id)) {
-                        self.probe = None;
+                    if self.probe == Probe::Waits(id) {
+                        self.probe = Probe::Answered;
                     }
                     let Some((_, purpose)) = self.in_flight.take_if(|(its, _)| *its == id) else {
                         continue;
@@ -467,13 +477,13 @@ impl session::Session for Session {
             conditions: Vec::new(),
             columns: vec!["name".to_owned()],
         };
-        // A request that cannot be sent has no answer.
-        self.probe = Some(self.client.transact(&[question], self.now + PATIENCE).ok());
+        let sent = self.client.transact(&[question], self.now + PATIENCE);
+        self.probe = sent.map_or(Probe::NotSent, Probe::Waits);
         self.nudge(out);
     }
 
     fn has_answered(&self) -> bool {
-        self.probe.is_none()
+        self.probe == Probe::Answered
     }
 
     fn configure(&mut self, out: &mut Vec<u8>) -> u32 {
