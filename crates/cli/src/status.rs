@@ -326,6 +326,7 @@ mod tests {
                     app: Some("learning-switch".into()),
                 }),
                 failing: Vec::new(),
+                no_packets: None,
                 packet_ins: 5,
                 dropped: 0,
                 pauses: 0,

@@ -1,11 +1,12 @@
 //! Tests workers with real sockets: the tests play the switches, the zones and the server.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use dal::Driver;
 use dal::drivers::openflow::OpenFlow;
 use openflow::{Dpid, Header, Kind, PacketIn, PacketOut, PortNo, Version, append};
 use sdk::abi::{RECORD_HEAD, RecordKind};
