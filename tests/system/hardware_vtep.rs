@@ -103,11 +103,11 @@ fn operators_flows_join_two_devices() {
         ensure!(lacks.why.contains("sends no packets to a controller"), "{lacks:?}");
         up.wait_for_log(&["apps that need packet-ins do not get the switch", "forwarding"], SOON)?;
 
-        // What the device learned is a host.
+        // Learned addresses are hosts.
         let hosts = [&*one.host_mac(), &two.host_mac(), "56:54:57:0a:49:75:4f:8d"];
         wait_for_words(lab, &["hosts"], &hosts)?;
 
-        // What the device cannot do is refused with the reason.
+        // Impossible flows are refused with the reason.
         for (match_, actions, words) in [
             ("eth_type=0x800", "output:1", "flows of three forms"),
             ("tunnel_id=5000", "output:1", "port 1 is no tunnel"),

@@ -92,9 +92,9 @@ pub struct HardwareVtep {
 
 /// Counts a session while it lives.
 #[derive(Debug)]
-struct Place(Arc<AtomicUsize>);
+struct SessionCount(Arc<AtomicUsize>);
 
-impl Place {
+impl SessionCount {
     /// Takes a place; `None` if there are [`MOST_SESSIONS`].
     fn take(sessions: &Arc<AtomicUsize>) -> Option<Self> {
         let place = Self(Arc::clone(sessions)); // dropped, it gives the place back
@@ -102,7 +102,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SessionCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -110,6 +110,6 @@ impl Drop for Place {
 
 impl Driver for HardwareVtep {
     fn open(&self, now: Instant, timing: Timing) -> Box<dyn crate::Session> {
-        Box::new(Session::new(now, timing, Place::take(&self.sessions)))
+        Box::new(Session::new(now, timing, SessionCount::take(&self.sessions)))
     }
 }

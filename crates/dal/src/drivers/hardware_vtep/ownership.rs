@@ -8,7 +8,7 @@
 //! Physical_Port.other_config     rosemary-100                    (the binding of VLAN 100)
 //! ```
 //!
-//! An entry without its row says nothing; the session removes it when it is idle.
+//! An entry without its row has no meaning; the session removes the entry when it is idle.
 
 use openflow::FlowModFlags;
 

@@ -13,7 +13,7 @@ use super::refusal::Refusal;
 /// The highest tunnel key of VXLAN: 24 bits (RFC 7348 §5).
 const MOST_VNI: u64 = 0xff_ffff;
 
-/// What a flow matches. A device has at most one flow for each.
+/// The match of a flow. A device has at most one flow for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     /// Frames of a VLAN at a port.

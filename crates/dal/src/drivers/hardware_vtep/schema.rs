@@ -36,7 +36,7 @@ const fn addresses(to: &'static str) -> [WantedColumn; 4] {
 const ONE: [WantedColumn; 4] = addresses("locator");
 const MANY: [WantedColumn; 4] = addresses("locator_set");
 
-/// What the driver needs of a device's database. `other_config` exists since version 1.4.0 of the schema (Open vSwitch 2.5).
+/// The tables and columns that a device's database must have. A device whose schema lacks `other_config` is refused.
 pub(super) const WANTED: Wanted = Wanted {
     database: "hardware_vtep",
     tables: &[

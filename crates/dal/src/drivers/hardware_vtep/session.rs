@@ -26,7 +26,7 @@ use super::refusal::Refusal;
 use super::rule::{Key, Rule};
 use super::selection::Selection;
 use super::work::{Queue, Step, Work};
-use super::{LIMITS, MOST_SESSIONS, NO_PACKETS, OF, Place, schema, transaction};
+use super::{LIMITS, MOST_SESSIONS, NO_PACKETS, OF, SessionCount, schema, transaction};
 use crate::closed::Closed;
 use crate::drivers::openflow::framing;
 use crate::session::{
@@ -39,7 +39,7 @@ const ROWS_PER_TICK: usize = 4_000;
 /// The cost of reading an image beside its rows, in rows.
 const READING: usize = 50;
 
-/// How often the learned hosts are reported again: whoever keeps hosts forgets those that are silent.
+/// The interval at which learned hosts are reported again, since the service `hosts` forgets silent hosts.
 const REPEAT: Duration = Duration::from_secs(30);
 
 /// How long the database may take for a transaction.
@@ -53,7 +53,7 @@ const CLEANING: Duration = Duration::from_secs(2);
 pub struct Session {
     client: Client,
     /// `None` if there are too many devices.
-    place: Option<Place>,
+    place: Option<SessionCount>,
     timing: Timing,
     opened: Instant,
     heard: Instant,
@@ -78,7 +78,7 @@ pub struct Session {
     closed: Option<Closed>,
 }
 
-/// What a transaction is for.
+/// The purpose of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     /// The edits of the queue.
@@ -109,7 +109,7 @@ enum Own {
 
 impl Session {
     /// A session whose connection was opened at `now`; without a place it ends at once.
-    pub(super) fn new(now: Instant, timing: Timing, place: Option<Place>) -> Self {
+    pub(super) fn new(now: Instant, timing: Timing, place: Option<SessionCount>) -> Self {
         let mut client = Client::new(schema::WANTED, LIMITS, now);
         client.connected(now);
         Self {

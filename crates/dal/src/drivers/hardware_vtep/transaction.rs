@@ -227,7 +227,7 @@ impl<'d> Builder<'d> {
     }
 }
 
-/// Removes entries of `other_config` that are not needed, and a logical switch that this controller made and nobody uses.
+/// Removes entries of `other_config` that are not needed, and each logical switch that this controller made and no row refers to.
 pub(super) fn clean(device: &Device) -> Vec<Operation> {
     const MOST: usize = 256;
     let mut operations = Vec::new();

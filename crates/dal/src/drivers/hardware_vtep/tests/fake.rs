@@ -1,4 +1,4 @@
-//! A device's database, as far as the driver needs one: it answers requests and keeps what the tests state.
+//! An invented database of a device: it answers the session's requests and records its transactions.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::super::{HardwareVtep, OF};
 use crate::session::{Driver as _, Event, Inbound, Session, SwitchInfo, Timing};
 use crate::{Closed, HostReport};
 
-/// What a session reported, in a form that can be kept.
+/// A report of a session, without references to its buffers.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Seen {
     Up(SwitchInfo),
