@@ -41,5 +41,6 @@ mod session;
 pub use closed::Closed;
 pub use drivers::openflow::framing::{begins_with_packet_in, whole_packet_in};
 pub use session::{
-    Description, Driver, Event, Inbound, MAX_PORTS, Session, SwitchInfo, Table, Taken, Timing,
+    Description, Driver, Event, FlowMonitor, FlowNews, Inbound, MAX_PORTS, Session, SwitchInfo,
+    Table, Taken, Timing,
 };
