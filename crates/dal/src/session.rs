@@ -108,7 +108,7 @@ pub trait Session: fmt::Debug + Send {
         None
     }
 
-    /// Returns the number of requests for tables that the session has sent.
+    /// Returns the number of requests for tables that the session has sent by itself, to describe the switch.
     fn table_requests(&self) -> u64 {
         0
     }

@@ -13,6 +13,8 @@ use crate::changes::Changes;
 use crate::flows::healing::Healing;
 use crate::flows::occupancy::{Change, Occupancy};
 use crate::flows::reader::FlowReader;
+use crate::flows::requests::Requests;
+use crate::flows::watch::Watch;
 use crate::ids::AppSlot;
 use crate::outcomes::Outcomes;
 use control::query::{FailingMessage, Fullest, SwitchStatus};
@@ -46,6 +48,10 @@ pub(crate) struct Switch {
     pub(crate) buffer_table: BufferTable,
     pub(crate) occupancy: Occupancy,
     pub(crate) healing: Healing,
+    /// The means by which its flows are known.
+    pub(crate) watch: Watch,
+    /// The requests for its flows and tables.
+    pub(crate) requests: Requests,
     /// The cookie of the kernel's table-miss entry.
     pub(crate) entry_cookie: u64,
     /// When a sign of another controller was reported last.
@@ -173,6 +179,8 @@ impl Switch {
             buffer_table: BufferTable::default(),
             occupancy: Occupancy::default(),
             healing: Healing::default(),
+            watch: Watch::default(),
+            requests: Requests::default(),
             other_seen: None,
             entry_cookie: 0, // until it has won its datapath
             outcomes: Outcomes::default(),
@@ -293,6 +301,10 @@ impl Switch {
             foreign_flows: self.flow_reader.foreign,
             fullest,
             failing,
+            flow_monitor: self.watch.state().into(),
+            flow_monitor_off: self.watch.off_reason().map(str::to_owned),
+            requests: self.requests.by_name(),
+            role: None,
             packet_ins,
             dropped,
             pauses,

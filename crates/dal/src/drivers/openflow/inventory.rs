@@ -21,7 +21,7 @@ pub(super) struct Inventory {
     config: Option<u32>,
     stats: Option<u32>,
     features: Option<u32>,
-    /// Number of requests for tables.
+    /// Number of requests for the description of tables.
     pub(super) table_requests: u64,
 }
 
@@ -50,7 +50,6 @@ impl Inventory {
     pub(super) fn request_tables(&mut self, version: Version, xid: u32, out: &mut Vec<u8>) {
         send(out, |out| MultipartRequest::Table.encode(version, xid, out));
         self.stats = Some(xid);
-        self.table_requests += 1;
     }
 
     /// Whether a message with this transaction id answers an open request.
