@@ -220,15 +220,17 @@ impl Switch {
         if encoded.is_ok() { reply } else { Vec::new() }
     }
 
-    /// Applies descriptions of some tables. Returns the tables that became nearly full or have room again.
-    pub(crate) fn tables(&mut self, tables: Vec<Table>) -> Vec<(u8, Change)> {
+    /// Applies descriptions of some tables. Returns the tables that became nearly full or have room again. `ages` is whether
+    /// earlier adds of apps count less from now on.
+    pub(crate) fn tables(&mut self, tables: Vec<Table>, ages: bool) -> Vec<(u8, Change)> {
         let mut changes = Vec::new();
         for table in tables {
             let known = self.tables.entry(table.table_id).or_insert(table);
             known.max_entries = table.max_entries.or(known.max_entries);
             known.active_count = table.active_count.or(known.active_count);
             if let Some(flows) = known.active_count {
-                let change = self.occupancy.note_report(table.table_id, flows, known.max_entries);
+                let count = (flows, known.max_entries);
+                let change = self.occupancy.note_count(table.table_id, count, ages);
                 changes.extend(change.map(|change| (table.table_id, change)));
             }
         }
@@ -342,8 +344,8 @@ mod tests {
         assert_eq!((status(&switch).table_size, status(&switch).flows), (None, None));
         let table =
             |table_id, max_entries, active_count| Table { table_id, max_entries, active_count };
-        switch.tables(vec![table(0, None, Some(3)), table(1, None, Some(4))]);
-        switch.tables(vec![table(0, Some(1000), None), table(1, Some(50), None)]);
+        switch.tables(vec![table(0, None, Some(3)), table(1, None, Some(4))], true);
+        switch.tables(vec![table(0, Some(1000), None), table(1, Some(50), None)], true);
         let status = status(&switch);
         assert_eq!((status.n_tables, status.table_size, status.flows), (2, Some(1000), Some(7)));
     }
@@ -362,7 +364,7 @@ mod tests {
         };
         let mut switch = Switch::new(info, 1);
         let table = Table { table_id: 0, max_entries: Some(10), active_count: Some(2) };
-        switch.tables(vec![table]);
+        switch.tables(vec![table], true);
         (0..100).for_each(|_| switch.added(AppSlot::new(0), (0, 1)));
         let flows = switch.status(([127, 0, 0, 1], 1).into(), "tcp", (None, Vec::new()), 0).flows;
         assert_eq!((flows, switch.fullest()), (Some(2), Some((0, 2, 10))));

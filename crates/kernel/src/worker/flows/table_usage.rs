@@ -26,7 +26,7 @@ impl Replies<'_> {
     /// Applies a switch's report about its tables.
     pub(in crate::worker) fn tables(&mut self, tables: Vec<Table>) {
         if let Some(switch) = self.connection.switch_mut() {
-            apply(switch, tables, self.dispatch);
+            apply(switch, (tables, true), self.dispatch);
         }
     }
 
@@ -40,7 +40,8 @@ impl Replies<'_> {
         }
         if let (Some(size), Some(vacancy)) = (size, vacancy) {
             let active_count = Some(flows_at(vacancy, size));
-            apply(switch, vec![Table { table_id, max_entries: None, active_count }], self.dispatch);
+            let table = Table { table_id, max_entries: None, active_count };
+            apply(switch, (vec![table], false), self.dispatch);
         }
     }
 
@@ -65,8 +66,8 @@ fn flows_at(vacancy: Vacancy, size: u32) -> u32 {
 }
 
 /// Applies descriptions of tables, and logs which became nearly full or have room again.
-fn apply(switch: &mut Switch, tables: Vec<Table>, dispatch: &Dispatch) {
-    for (table, change) in switch.tables(tables) {
+fn apply(switch: &mut Switch, (tables, ages): (Vec<Table>, bool), dispatch: &Dispatch) {
+    for (table, change) in switch.tables(tables, ages) {
         let known = switch.tables.get(&table);
         let flows = known.and_then(|it| it.active_count);
         let size = known.and_then(|it| it.max_entries);
@@ -131,7 +132,8 @@ pub(in crate::worker) fn update_tables(
                 max_entries: None,
                 active_count: Some(count),
             };
-            apply(switch, counts.into_iter().map(table).collect(), dispatch);
+            let ages = switch.occupancy.take_age(now);
+            apply(switch, (counts.into_iter().map(table).collect(), ages), dispatch);
         }
         return;
     }
