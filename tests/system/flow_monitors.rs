@@ -58,7 +58,10 @@ fn times(observed: &str) -> Vec<Duration> {
             has_rule |= is_rule;
             has_entry |= is_entry && !is_rule;
         }
-        if has_rule && has_entry && let Some(deleted) = deleted.take_if(|_| has_rule && has_entry) {
+        if has_rule
+            && has_entry
+            && let Some(deleted) = deleted.take_if(|_| has_rule && has_entry)
+        {
             times.push(now.saturating_sub(deleted));
         }
     }
@@ -205,7 +208,9 @@ impl Played {
             let is_request = |message: &&Vec<u8>| {
                 let kind = Kind::from_wire(Version::V1_4, message[1]);
                 // Multipart type 16, and the command of the first monitor is "add".
-                kind == Ok(Kind::MultipartRequest) && message[9] == 16 && message.get(31) == Some(&0)
+                kind == Ok(Kind::MultipartRequest)
+                    && message[9] == 16
+                    && message.get(31) == Some(&0)
             };
             let xids = self.fake.received.iter().filter(is_request);
             let xids = xids.filter_map(|message| Some(Header::decode(message).ok()?.xid));
