@@ -81,7 +81,7 @@ pub(crate) struct Replaced {
 /// Flows by their hashes, and their numbers.
 #[derive(Debug, Default)]
 struct Flows {
-    flows: HashMap<u64, Flow>,
+    by_hash: HashMap<u64, Flow>,
     by_owner: BTreeMap<AppId, u32>,
     by_table: BTreeMap<u8, u32>,
     /// Number of table-miss entries of the kernel.
@@ -90,7 +90,7 @@ struct Flows {
 
 impl Flows {
     fn insert(&mut self, hash: u64, flow: Flow) -> Option<Flow> {
-        let before = self.flows.insert(hash, flow);
+        let before = self.by_hash.insert(hash, flow);
         if let Some(before) = before {
             self.uncount(before);
         }
@@ -101,7 +101,7 @@ impl Flows {
     }
 
     fn remove(&mut self, hash: u64) -> Option<Flow> {
-        let before = self.flows.remove(&hash)?;
+        let before = self.by_hash.remove(&hash)?;
         self.uncount(before);
         Some(before)
     }
@@ -162,13 +162,13 @@ impl FlowImage {
         let before = if is_removal {
             self.known.remove(hash)
         } else if is_listed {
-            self.known.flows.get(&hash).copied()
+            self.known.by_hash.get(&hash).copied()
         } else {
             self.known.insert(hash, flow)
         };
         self.is_changed = true;
         let before = before.or_else(|| Some(flow).filter(|_| is_removal && self.sees_others_only));
-        let size = self.known.flows.len() + self.next.as_ref().map_or(0, |it| it.flows.len());
+        let size = self.known.by_hash.len() + self.next.as_ref().map_or(0, |it| it.by_hash.len());
         if size > MOST_FLOWS || !self.room.hold(size) {
             return Err(NoRoom);
         }
@@ -180,15 +180,15 @@ impl FlowImage {
         let Some(next) = self.next.take() else { return Replaced::default() };
         let before = std::mem::replace(&mut self.known, next);
         self.is_changed = true;
-        self.room.hold(self.known.flows.len());
+        self.room.hold(self.known.by_hash.len());
         if !std::mem::replace(&mut self.is_complete, true) {
             return Replaced::default();
         }
-        let of_known = |hash: &u64| self.known.flows.get(hash).map(|flow| flow.owner);
-        let gone = before.flows.iter().filter(|(hash, flow)| of_known(hash) != Some(flow.owner));
+        let of_known = |hash: &u64| self.known.by_hash.get(hash).map(|flow| flow.owner);
+        let gone = before.by_hash.iter().filter(|(hash, flow)| of_known(hash) != Some(flow.owner));
         let lost: Vec<AppId> = gone.map(|(_, flow)| flow.owner).collect();
-        let is_new = |hash: &&u64| !before.flows.contains_key(hash);
-        let differences = lost.len() + self.known.flows.keys().filter(is_new).count();
+        let is_new = |hash: &&u64| !before.by_hash.contains_key(hash);
+        let differences = lost.len() + self.known.by_hash.keys().filter(is_new).count();
         Replaced { lost: lost.into_iter().collect(), differences }
     }
 
@@ -220,7 +220,7 @@ impl FlowImage {
 
     /// The flows.
     pub(crate) fn flows(&self) -> impl Iterator<Item = &Flow> {
-        self.known.flows.values()
+        self.known.by_hash.values()
     }
 
     /// Whether flows were added or removed since the last call.
@@ -363,17 +363,17 @@ mod tests {
     fn numbers_are_those_of_the_switch_for_any_changes() {
         for seed in 1..=50_u64 {
             let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let mut random = |below: u64| {
+            let mut random = |below: u8| {
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
-                state % below
+                u8::try_from(state % u64::from(below)).expect("it is below a byte")
             };
             let mut image = listed(&[]);
             let mut table: BTreeMap<(u8, u16, u8), AppId> = BTreeMap::new();
             for _ in 0..2_000 {
-                let (table_id, priority) = (random(3) as u8, random(4) as u16);
-                let (fields, app) = ([random(20) as u8], AppId(random(4) as u16));
+                let (table_id, priority) = (random(3), u16::from(random(4)));
+                let (fields, app) = ([random(20)], AppId(random(4).into()));
                 let place = (table_id, priority, fields[0]);
                 let is_known = table.contains_key(&place);
                 let event = match random(3) {

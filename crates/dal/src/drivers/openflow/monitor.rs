@@ -274,7 +274,7 @@ mod tests {
         fn new(version: Version) -> Self {
             let (monitor, out, start) = (Monitor::default(), Vec::new(), Instant::now());
             let mut script = Self { monitor, version, next_xid: 100, out, start };
-            script.with(|monitor, to| monitor.request(to));
+            script.with(Monitor::request);
             script
         }
 

@@ -14,7 +14,7 @@ use super::other_controllers::installation_of;
 use crate::app_queues::AppQueues;
 use crate::connection::{Connection, OwnOutput, Up};
 use crate::flows::healing::Loss;
-use crate::flows::image::{Judgement, NoRoom, Replaced};
+use crate::flows::image::{FlowImage, Judgement, NoRoom, Replaced};
 use crate::flows::requests::Reason;
 use crate::flows::watch::WatchState;
 use crate::ids::AppSlot;
@@ -89,7 +89,7 @@ impl Replies<'_> {
         let Some(Up { switch, .. }) = phase.up_mut() else { return };
         if news.begins_list {
             switch.requests.count(Reason::Monitor);
-            switch.watch.image_mut().into_iter().for_each(|image| image.begin_list());
+            switch.watch.image_mut().into_iter().for_each(FlowImage::begin_list);
         }
         let mut has_lost = false;
         for update in news.updates {

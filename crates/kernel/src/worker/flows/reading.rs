@@ -449,7 +449,9 @@ fn known_flows(
 
 /// Puts the numbers of flows that absent apps have by the image into `found`.
 fn found_in(image: &FlowImage, absent: &AbsentApps, found: &mut ByOwner) {
-    found.values_mut().for_each(|owned| owned.flows = 0);
+    for owned in found.values_mut() {
+        owned.flows = 0;
+    }
     for (owner, flows) in image.owners().filter(|(owner, _)| absent.has(*owner)) {
         found.entry(owner).or_default().flows = flows;
     }
