@@ -1,5 +1,5 @@
 //! Flow monitors: changes that others make to the flows of a switch are noticed at once and without requests; a switch that
-//! refuses a monitor, pauses it or floods it harms nobody.
+//! refuses a monitor, pauses it or floods it harms no other switch.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const APPS: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"
 
 const RULES: &str = "[[deny]]\nto = \"10.0.0.2\"\nprotocol = \"udp\"\nto-port = [9000]\n";
 
-/// A flow of nobody.
+/// A flow without an app.
 const FOREIGN: &str = "cookie=0x7b00000000000001,priority=5,in_port=9,actions=drop";
 
 /// Number of deletes, and the time between them: a restoration follows the one before after a second at the earliest.
@@ -189,13 +189,13 @@ fn switch_that_refuses_a_monitor_is_polled() {
 }
 
 /// A switch of OpenFlow 1.4 whose monitor the test plays.
-struct Played {
+struct PlayedSwitch {
     fake: Fake,
     /// The transaction id of the last request for a monitor.
     asked: u32,
 }
 
-impl Played {
+impl PlayedSwitch {
     fn connect(dpid: u64) -> anyhow::Result<Self> {
         Ok(Self { fake: Fake::connect(Version::V1_4, dpid)?, asked: 0 })
     }
@@ -250,7 +250,7 @@ const RESUMED: [u8; 8] = [0, 8, 0, 6, 0, 0, 0, 0];
 
 fn wait_for_state(
     rosemary: &mut Rosemary<'_>,
-    played: &mut Played,
+    played: &mut PlayedSwitch,
     state: FlowMonitorState,
 ) -> anyhow::Result<SwitchStatus> {
     let dpid = played.fake.dpid();
@@ -266,7 +266,7 @@ fn paused_monitor_is_polled_and_listed_again_once() {
     in_a_lab(|lab| {
         configure(&["[[app]]\nname = \"learning-switch\"\n"])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
-        let mut switch = Played::connect(7)?;
+        let mut switch = PlayedSwitch::connect(7)?;
         switch.wait_for_request()?;
         switch.send(true, &[update(0, 1), update(0, 2)].concat())?;
         let status = wait_for_state(&mut rosemary, &mut switch, FlowMonitorState::On)?;
@@ -329,7 +329,7 @@ fn flood_of_reports_ends_the_monitor_and_delays_no_other_switch() {
         configure(&["[[app]]\nname = \"learning-switch\"\n"])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         let mut other = Emulated::connect(8)?;
-        let mut hostile = Played::connect(7)?;
+        let mut hostile = PlayedSwitch::connect(7)?;
         hostile.wait_for_request()?;
         hostile.send(true, &[])?;
         wait_for_state(&mut rosemary, &mut hostile, FlowMonitorState::On)?;

@@ -308,7 +308,12 @@ fn most_bytes(by: By) -> usize {
         By::Operator(_) => LARGEST_ANSWER,
         By::App(_) => LARGEST_REPLY,
         // The kernel reads each part and keeps counts alone.
-        By::Kernel(_) | By::EntryCheck | By::Healing | By::FlowReader | By::Outcomes => usize::MAX,
+        By::Kernel(_)
+        | By::EntryCheck
+        | By::Healing
+        | By::OwnChanges
+        | By::FlowReader
+        | By::Outcomes => usize::MAX,
     }
 }
 

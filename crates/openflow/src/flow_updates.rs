@@ -19,8 +19,8 @@
 //! +------+------+------------+------------+------+------+---------+---------+------+-------
 //! ```
 //!
-//! A monitor reports the changes of its own connection in full, if it is asked to; otherwise it only names the message that
-//! caused them ([`OwnChanges`]). [`FlowUpdate`](crate::FlowUpdate) has the updates of 1.4 and later as owned values.
+//! A monitor reports the changes of its own connection in full when the request says so. Otherwise it only names the message
+//! that caused them ([`OwnChanges`]). [`FlowUpdate`](crate::FlowUpdate) has the updates of 1.4 and later as owned values.
 
 use crate::experimenter::ONF;
 use crate::header::{begin, check_version};
@@ -244,7 +244,7 @@ pub struct FlowEntryView<'a> {
     pub match_fields: &'a [u8],
 }
 
-/// The updates in a message, each of which was validated.
+/// The updates in a message. Each one was validated.
 #[derive(Debug, Clone)]
 pub struct FlowUpdates<'a> {
     entries: Reader<'a>,

@@ -36,7 +36,7 @@ impl Flow {
     }
 }
 
-/// What a change means for the owner of a flow.
+/// The meaning of a change for the owner of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Judgement {
     /// Nothing that the owner must know.
@@ -158,7 +158,7 @@ impl FlowImage {
                 next.insert(hash, flow);
             }
         }
-        // A part of a list says nothing about the moment at which a flow was written.
+        // A part of a list does not tell when a flow was written.
         let before = if is_removal {
             self.known.remove(hash)
         } else if is_listed {

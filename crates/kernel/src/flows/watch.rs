@@ -137,7 +137,7 @@ impl Watch {
         self.image.as_deref_mut()
     }
 
-    /// The image, if it has all flows of the switch.
+    /// The image, while it has all flows of the switch.
     #[inline]
     pub(crate) fn current(&self) -> Option<&FlowImage> {
         self.image.as_deref().filter(|_| self.state == WatchState::Current)

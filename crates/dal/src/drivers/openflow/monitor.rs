@@ -230,7 +230,7 @@ impl Monitor {
         }
     }
 
-    /// Gives up a list that is overdue, and requests one that is due.
+    /// Gives up an overdue list, and requests a due one.
     pub(super) fn tick(&mut self, now: Instant, to: &mut Outgoing<'_>) {
         if let State::Listing { since, part, .. } = &mut self.state {
             let since = *since.get_or_insert(now);
