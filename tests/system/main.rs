@@ -20,6 +20,7 @@ mod duplicate_datapath_ids;
 mod failed_commands;
 mod faucet;
 mod firewall;
+mod flow_monitors;
 mod forbidden_messages;
 mod forwarding;
 mod forwarding_bridges;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow, ensure};
 use clap::Args;
 use config::instance::InstancePaths;
 use control::details::{PortDetails, SwitchDescription, TableStatus};
-use control::query::{NoPackets, SwitchStatus};
+use control::query::{FlowMonitorState, NoPackets, SwitchStatus};
 use openflow::Dpid;
 use serde::Serialize;
 use view::status::{failing, fullest};
@@ -22,17 +22,21 @@ const AFTER_HELP: &str = concat!(
 NAME is that of the switch's local port, which Open vSwitch calls like the bridge. CONNECTION is the number of the present connection, which no other connection gets. The counters start with it. \
 DROPPED counts packet-ins that were dropped because apps did not keep up, UNGUARDED those that were dropped because a \
 guard was silent or down. FLOW-MODS and PACKET-OUTS count messages of apps to the switch, REFUSED those that the kernel \
-refused, with the reasons in `rosemary logs kernel`, ERRORS error messages of the switch. FLOWS is the number that the switch \
-reported last: every 10 s while apps add flows, and every 30 s later.
+refused, with the reasons in `rosemary logs kernel`, ERRORS error messages of the switch. FLOWS is the present number if the switch \
+reports each change of its flows (`rosemary switches SWITCH` says so). Otherwise it is the number that the switch reported last: every \
+10 s while apps add flows, and every 30 s later.
 
-With SWITCH, Rosemary requests the description, tables and ports from the switch now; what it does not report in time is \
+With SWITCH, Rosemary also prints how it knows the flows of the switch, and how often it has requested flows and tables, by the reason: \
+`heal` to notice lost flows, `orphans` to find flows without an app, `count` for numbers of flows, `apps` to tell apps their flows, `bands` \
+after a priority band has moved, `check` to check the reports of the switch once an hour, `monitor` to begin these reports, `operator` for \
+commands and the HTTP interface, `description` after it has connected. It requests the description, tables and ports from the switch now; what it does not report in time is \
 left out (null in JSON) with the reason. ",
     about_switch!(),
     " A dash stands for a number that the switch does not report. LOOKUPS counts packets that were looked up in the table, MATCHED those \
 that matched one of its flows. `rosemary ports --help` explains the columns of ports.
 
 In JSON the columns have the names dpid (SWITCH), name, version (OPENFLOW), address, transport, epoch (CONNECTION), ports, flows, \
-packet_ins, dropped, guarded (UNGUARDED), flow_mods, packet_outs, refused and errors.
+flow_monitor, requests, role, packet_ins, dropped, guarded (UNGUARDED), flow_mods, packet_outs, refused and errors.
 
 Exit codes: 0 Rosemary and the switch answered; 1 one of them did not; 2 wrong usage."
 );
@@ -151,6 +155,10 @@ impl FullSwitch {
             status.refused,
             status.errors
         );
+        let _ = writeln!(text, "{}", about_flows(status));
+        if let Some(role) = &status.role {
+            let _ = writeln!(text, "Rosemary has the role {role} there");
+        }
         let mut notes: Vec<String> = about_packets(status).into_iter().collect();
         if let Some(tables) = tables {
             let is_used = |it: &&TableStatus| it.flows > Some(0) || it.lookups > Some(0);
@@ -183,6 +191,28 @@ impl FullSwitch {
         }
         (text, notes)
     }
+}
+
+/// Says how the kernel knows the flows of a switch, and how often it has requested them.
+fn about_flows(status: &SwitchStatus) -> String {
+    let means = match status.flow_monitor {
+        FlowMonitorState::On => "It reports each change of its flows".to_owned(),
+        FlowMonitorState::Others => "It reports the changes of its flows by others".to_owned(),
+        FlowMonitorState::Waiting => "It was asked to report changes of its flows".to_owned(),
+        FlowMonitorState::Paused => "It has paused the reports about its flows".to_owned(),
+        FlowMonitorState::Off => {
+            let why = status.flow_monitor_off.as_ref();
+            let why = why.map_or_else(String::new, |why| format!(": {why}"));
+            format!("It does not report changes of its flows{why}")
+        }
+    };
+    let requests = status.requests.iter().filter(|(_, count)| **count > 0);
+    let requests: Vec<String> =
+        requests.map(|(reason, count)| format!("{count} {reason}")).collect();
+    if requests.is_empty() {
+        return means;
+    }
+    format!("{means}; requests for flows and tables: {}", requests.join(", "))
 }
 
 /// Returns a note about messages of apps that the kernel refused, if there are any.

@@ -41,6 +41,6 @@ mod session;
 pub use closed::Closed;
 pub use drivers::openflow::framing::{begins_with_packet_in, whole_packet_in};
 pub use session::{
-    Description, Driver, Event, HostReport, Inbound, MAX_PORTS, Session, SwitchInfo, Table, Taken,
-    Timing,
+    Description, Driver, Event, FlowMonitor, FlowNews, HostReport, Inbound, MAX_PORTS, Session,
+    SwitchInfo, Table, Taken, Timing,
 };

@@ -15,8 +15,9 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use openflow::{
-    Capabilities, DecodeError, Dpid, ErrorMessage, FlowRemoved, Kind, MacAddr, PortDesc, PortNo,
-    PortStatus, SwitchConfig, Version,
+    Capabilities, ControllerRole, ControllerStatus, DecodeError, Dpid, ErrorMessage, FlowRemoved,
+    FlowUpdates, Kind, MacAddr, PortDesc, PortNo, PortStatus, RoleStatus, SwitchConfig,
+    TableStatus, Version,
 };
 
 use crate::closed::Closed;
@@ -91,6 +92,34 @@ pub trait Session: fmt::Debug + Send {
     /// Requests the fill level of the switch's tables; [`Description::Tables`] has the reply. No effect before the
     /// handshake is complete.
     fn request_tables(&mut self, out: &mut Vec<u8>);
+
+    /// Requests that the switch reports each change of its flows from now on, and lists its flows first; again if it does so
+    /// already. [`Event::Flows`] has the list and the changes. No effect before the handshake is complete, and for a protocol
+    /// without flow monitors.
+    fn monitor_flows(&mut self, _out: &mut Vec<u8>) {}
+
+    /// Requests that the switch reports changes of flows no longer. `why` is a phrase about the switch.
+    fn end_monitor(&mut self, _why: &str, _out: &mut Vec<u8>) {}
+
+    /// Returns whether the switch reports the changes of its flows.
+    fn flow_monitor(&self) -> FlowMonitor<'_> {
+        FlowMonitor::Off("its protocol has no flow monitors")
+    }
+
+    /// Returns the last state of each controller of the switch, by its number there, if the switch reports it.
+    fn controllers(&self) -> &[ControllerStatus] {
+        &[]
+    }
+
+    /// Returns the role that the switch last reported to have given to this controller.
+    fn role(&self) -> Option<ControllerRole> {
+        None
+    }
+
+    /// Returns the number of requests for tables that the session has sent by itself, to describe the switch.
+    fn table_requests(&self) -> u64 {
+        0
+    }
 
     /// Reserves `count` consecutive transaction ids that were not used for a while; returns the first.
     fn xids(&mut self, count: u32) -> u32;
@@ -208,12 +237,46 @@ pub enum Event<'m> {
     Reply(Kind),
     /// The switch described itself.
     Described(Description),
+    /// Flows of the switch, or changes of them ([`Session::monitor_flows`]).
+    Flows(FlowNews<'m>),
+    /// The switch has more or less room in a table than a limit.
+    TableStatus(TableStatus),
+    /// The switch has given the controller another role.
+    RoleStatus(RoleStatus),
+    /// The switch reports the state of one of its controllers. [`Session::controllers`] has the states of all.
+    ControllerStatus(ControllerStatus),
     /// A message of another kind.
     Other(Kind),
     /// A message of an unknown type. The session has answered with an error.
     UnknownType(u8),
     /// A malformed message, which the caller ignores.
     Malformed(DecodeError),
+}
+
+/// Whether a switch reports the changes of its flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowMonitor<'s> {
+    /// It reports none, for this reason: a phrase about the switch. The phrase is empty before the first request.
+    Off(&'s str),
+    /// It was asked, and its list of flows is not complete.
+    Listing,
+    /// It reports all changes.
+    On,
+    /// It reports the changes that others make, and the expiry of flows.
+    OthersOnly,
+    /// It has paused: changes are missing. The session requests the list again when the switch resumes.
+    Paused,
+}
+
+/// A message about the flows of a switch.
+#[derive(Debug)]
+pub struct FlowNews<'m> {
+    /// The flows, or the changes, in their order.
+    pub updates: FlowUpdates<'m>,
+    /// They are the beginning of a list of all flows. The list replaces the flows that are known.
+    pub begins_list: bool,
+    /// They are the end of that list.
+    pub ends_list: bool,
 }
 
 /// A switch's description of a flow table, which may be partial.

@@ -77,6 +77,8 @@ pub(crate) enum By {
     EntryCheck,
     /// The kernel, which restores the switch's flows.
     Healing,
+    /// The kernel, which wants to know when the switch has carried out changes of guards' flows.
+    OwnChanges,
     /// The kernel, which reads the switch's flows.
     FlowReader,
     /// The kernel, which waits for the outcomes of its own messages.
@@ -267,6 +269,7 @@ impl TransactionTable {
                 | By::Kernel(_)
                 | By::EntryCheck
                 | By::Healing
+                | By::OwnChanges
                 | By::FlowReader
                 | By::Outcomes => silence >= PATIENCE,
                 By::Operator(_) => {
@@ -291,6 +294,7 @@ impl TransactionTable {
             | By::Kernel(_)
             | By::EntryCheck
             | By::Healing
+            | By::OwnChanges
             | By::FlowReader
             | By::Outcomes => None,
             By::Operator(question) => Some(question),
@@ -304,7 +308,12 @@ fn most_bytes(by: By) -> usize {
         By::Operator(_) => LARGEST_ANSWER,
         By::App(_) => LARGEST_REPLY,
         // The kernel reads each part and keeps counts alone.
-        By::Kernel(_) | By::EntryCheck | By::Healing | By::FlowReader | By::Outcomes => usize::MAX,
+        By::Kernel(_)
+        | By::EntryCheck
+        | By::Healing
+        | By::OwnChanges
+        | By::FlowReader
+        | By::Outcomes => usize::MAX,
     }
 }
 

@@ -298,6 +298,9 @@ impl Worker {
             self.channels.flows_failed(question, why);
         }
         let dpid = switch.dpid;
+        if let Some(has_answered) = switch.watch.has_answered() {
+            self.channels.pool.note_monitor(dpid.0, has_answered);
+        }
         self.switches.roster.remove(dpid.0, now);
         own_messages::end_reports(&mut switch, &self.dispatch.app_ports, &self.channels);
         self.dispatch.switch_down(&mut switch);

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use dal::{
     Closed, Description, Event, HostReport, Inbound, SwitchInfo, Taken, begins_with_packet_in,
 };
-use openflow::{DecodeError, Dpid, FlowMod, Header, Match, PortReason, PortStatus};
+use openflow::{
+    ControllerStatus, DecodeError, Dpid, FlowMod, Header, Match, PortReason, PortStatus, RoleStatus,
+};
 use sdk::LearnedHost;
 use tracing::{debug, info, warn};
 
 use super::answers::Replies;
-use super::flows::reading;
+use super::flows::{news, reading};
 use super::hosted::note_received;
 use super::own_messages::{configure, table_miss};
 use super::roster::RosterEntry;
@@ -170,7 +172,15 @@ impl Worker {
             Event::Host(report) => self.learned_host(id, report),
             Event::FlowRemoved(removed) => {
                 self.replies(id, now).flow_removed(&removed, message);
+                self.note_restoration(id);
             }
+            Event::Flows(news) => {
+                self.replies(id, now).flow_news(news);
+                self.note_restoration(id);
+            }
+            Event::TableStatus(status) => self.replies(id, now).table_status(status),
+            Event::RoleStatus(status) => self.log_role(id, status, now),
+            Event::ControllerStatus(status) => self.log_controller(id, &status, now),
             Event::Reply(kind) | Event::Other(kind) => {
                 self.replies(id, now).reply(kind, message);
                 self.advance_changes(id, now);
@@ -206,8 +216,29 @@ impl Worker {
         }
     }
 
+    /// Logs that a switch has given Rosemary another role.
+    fn log_role(&mut self, id: ConnId, status: RoleStatus, now: Instant) {
+        if let (Some(switch), Some(suppressed)) =
+            (self.switches[id].switch(), self.log_limits.standing.admit(now))
+        {
+            let (dpid, RoleStatus { role, reason, .. }) = (switch.dpid, status);
+            info!(%dpid, %role, ?reason, suppressed, "switch has given Rosemary another role");
+        }
+    }
+
+    /// Logs the state of a controller of a switch.
+    fn log_controller(&mut self, id: ConnId, status: &ControllerStatus, now: Instant) {
+        if let (Some(switch), Some(suppressed)) =
+            (self.switches[id].switch(), self.log_limits.standing.admit(now))
+        {
+            let (dpid, uri) = (switch.dpid, String::from_utf8_lossy(&status.uri));
+            let ControllerStatus { role, is_up, .. } = status;
+            info!(%dpid, %role, up = is_up, %uri, suppressed, "switch reported the state of a controller");
+        }
+    }
+
     /// The routing of a switch's replies and errors.
-    fn replies(&mut self, id: ConnId, now: Instant) -> Replies<'_> {
+    pub(super) fn replies(&mut self, id: ConnId, now: Instant) -> Replies<'_> {
         Replies {
             connection: &mut self.switches[id],
             dispatch: &mut self.dispatch,
@@ -302,6 +333,9 @@ impl Worker {
         switch.entry_cookie = rewrite::kernel_cookie(self.channels.pool.installation());
         configure(switch, own);
         table_miss(switch, own);
+        let (memory, ended) =
+            (self.channels.pool.memory(), self.channels.pool.ends_when_monitored(dpid.0));
+        news::begin(switch, own, (memory, ended));
         reading::new_switch(switch, &self.dispatch.app_ports, &self.absent, now);
         self.dispatch.switch_up(switch);
         if let Some(suppressed) = self.log_limits.connected.admit(now) {

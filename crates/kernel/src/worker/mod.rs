@@ -57,7 +57,7 @@ use control::kernel::{AnnouncedApp, Tuning};
 
 use self::acceptor::Acceptor;
 pub use self::acceptor::Listening;
-use self::flows::{heal, table_usage};
+use self::flows::{heal, news, table_usage};
 use self::forwarder::Forwarder;
 use self::log_limits::{LogLimits, report_drops};
 use self::output::Output;
@@ -135,6 +135,8 @@ pub struct Worker {
     log_limits: LogLimits,
     /// The apps that have a number and do not run here.
     absent: AbsentApps,
+    /// The switches whose guards restore their flows now.
+    restoring: Vec<ConnId>,
 }
 
 /// Calls of apps: the flight recorder, and buffers for apps' messages that are kept for their capacity.
@@ -193,6 +195,7 @@ impl Worker {
             timers: Timers { next_tick: now + TICK, pace: Pace::new() },
             log_limits: LogLimits::new(now),
             absent: AbsentApps::default(),
+            restoring: Vec::new(),
             epoll,
             channels,
         };
@@ -235,6 +238,7 @@ impl Worker {
             self.move_on(now); // before the calls, so that these include the packets
             self.call_apps(now);
             self.move_on(now);
+            self.advance_restorations(now);
             self.pump(now);
             self.reader.resume(&mut self.switches, &mut self.dispatch, now);
             self.flush(now);
@@ -318,8 +322,9 @@ impl Worker {
             } else if connection.is_stuck(now) {
                 stuck.push(id);
             }
-            table_usage::request_tables(connection, now);
-            heal::request_entry(connection, now);
+            news::observe(connection, &mut self.log_limits, now);
+            table_usage::update_tables(connection, (&self.dispatch, &self.absent), now);
+            heal::check_entry(connection, now);
             heal::advance(
                 connection,
                 &mut self.dispatch,

@@ -17,6 +17,7 @@ use crate::app_port::AppPort;
 use crate::check::Expects;
 use crate::connection::{Connection, OwnOutput, Up};
 use crate::dispatch::Dispatch;
+use crate::flows::requests::Reason;
 use crate::ids::AppSlot;
 use crate::outcomes::{Purpose, Report};
 use crate::switch::Switch;
@@ -37,6 +38,7 @@ pub(super) fn table_miss(switch: &mut Switch, own: &mut OwnOutput<'_>) {
     let miss = miss.flags(FlowModFlags::SEND_FLOW_REM);
     let sent = own.send(|xid, out| miss.encode(switch.version, xid, out));
     switch.outcomes.sent(Purpose::TableMiss, sent.expect("every version has this message").xid);
+    switch.healing.note_write();
 }
 
 /// Asks a switch for whole packets and for its description.
@@ -45,10 +47,10 @@ pub(super) fn configure(switch: &mut Switch, own: &mut OwnOutput<'_>) {
     switch.outcomes.sent(Purpose::Config, xid);
 }
 
-/// Sends a request of the kernel's own, for `by`. The former request for it has failed if it has no reply yet.
+/// Sends a request of the kernel's own, for `by`. A request for flows or tables has a reason. The former request for it has failed if it has no reply yet.
 pub(super) fn request(
     connection: &mut Connection,
-    by: By,
+    (by, reason): (By, Option<Reason>),
     wanted: &MultipartRequest<'_>,
     now: Instant,
 ) {
@@ -57,6 +59,9 @@ pub(super) fn request(
     let sent = own.send(|xid, out| wanted.encode(switch.version, xid, out));
     let sent = sent.expect("every version has the requests of the kernel");
     let expects = Expects::multipart(sent.message).expect("it is one");
+    if let Some(reason) = reason {
+        switch.requests.count(reason);
+    }
     if transactions.begin_for_kernel(sent.xid, by, expects, now) {
         unanswered(switch, by, now);
     }
@@ -88,7 +93,7 @@ fn purpose_of(by: By) -> Option<Purpose> {
         By::Kernel(_) => Some(Purpose::Count),
         By::EntryCheck => Some(Purpose::EntryCheck),
         By::FlowReader => Some(Purpose::Reading),
-        By::App(_) | By::Operator(_) | By::Healing | By::Outcomes => None,
+        By::App(_) | By::Operator(_) | By::Healing | By::OwnChanges | By::Outcomes => None,
     }
 }
 
