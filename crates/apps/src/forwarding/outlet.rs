@@ -1,16 +1,18 @@
 //! Connects the core with the SDK: [`Outlet`] looks hosts up and sends messages, and the [`Outbox`] keeps those that have no
 //! room yet.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use rosemary_sdk::openflow::{ErrorMessage, MultipartRequest};
 use rosemary_sdk::services::hosts::{Host, find_address, find_host};
 use rosemary_sdk::services::table::TableWatch;
-use rosemary_sdk::{Action, Dpid, MacAddr, Network, PacketOut, Repeats, SendError, Switch};
+use rosemary_sdk::{
+    Action, Change, CommitId, Dpid, MacAddr, Network, PacketOut, Repeats, SendError, Switch,
+};
 
-use super::world::{Location, Message, World};
+use super::world::{Flow, Location, Message, World};
 
 /// Most messages that wait for room. Packets are dropped earlier: they are soon worthless.
 const MOST_WAITING: usize = 1 << 18;
@@ -23,6 +25,10 @@ const AGAIN: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Outbox {
     waiting: VecDeque<(Switch, Message)>,
+    /// The numbers of the change sets whose outcomes are outstanding, by switch.
+    sets: HashMap<(Switch, CommitId), u64>,
+    /// Change sets that could not be sent.
+    unsent: Vec<(Switch, u64)>,
     dropped: u64,
     failures: Failures,
 }
@@ -37,7 +43,8 @@ const MOST_SWITCHES: usize = 1024;
 impl Default for Outbox {
     fn default() -> Self {
         let failures = Repeats::new(SELDOM, MOST_SWITCHES);
-        Self { waiting: VecDeque::new(), dropped: 0, failures }
+        let (waiting, sets, unsent) = (VecDeque::new(), HashMap::new(), Vec::new());
+        Self { waiting, sets, unsent, dropped: 0, failures }
     }
 }
 
@@ -45,7 +52,10 @@ impl Outbox {
     /// Sends waiting messages while there is room, and returns when to go on if there is not enough.
     pub(crate) fn flush(&mut self, network: &mut Network<'_>) -> Option<Duration> {
         while let Some((to, message)) = self.waiting.front() {
-            if send(network, *to, message, &mut self.failures) == Err(SendError::Full) {
+            let (sets, unsent) = (&mut self.sets, &mut self.unsent);
+            if send(network, *to, message, (sets, unsent, &mut self.failures))
+                == Err(SendError::Full)
+            {
                 return Some(network.now() + AGAIN);
             }
             self.waiting.pop_front();
@@ -57,9 +67,26 @@ impl Outbox {
         None
     }
 
+    /// Takes the number of a change set whose outcome has come.
+    pub(crate) fn take_set(&mut self, from: Switch, commit: CommitId) -> Option<u64> {
+        self.sets.remove(&(from, commit))
+    }
+
+    /// Takes a change set that could not be sent.
+    pub(crate) fn take_unsent(&mut self) -> Option<(Switch, u64)> {
+        self.unsent.pop()
+    }
+
+    /// Forgets the change sets of a switch that has disconnected, or of all switches: no outcome comes.
+    pub(crate) fn forget_sets(&mut self, of: Option<Dpid>) {
+        self.sets.retain(|(switch, _), _| of.is_some_and(|dpid| switch.dpid != dpid));
+    }
+
     fn send(&mut self, network: &mut Network<'_>, to: Switch, message: Message) {
+        let (sets, unsent) = (&mut self.sets, &mut self.unsent);
         if self.waiting.is_empty()
-            && send(network, to, &message, &mut self.failures) != Err(SendError::Full)
+            && send(network, to, &message, (sets, unsent, &mut self.failures))
+                != Err(SendError::Full)
         {
             return;
         }
@@ -80,10 +107,26 @@ fn send(
     network: &mut Network<'_>,
     to: Switch,
     message: &Message,
-    failures: &mut Failures,
+    (sets, unsent, failures): (
+        &mut HashMap<(Switch, CommitId), u64>,
+        &mut Vec<(Switch, u64)>,
+        &mut Failures,
+    ),
 ) -> Result<(), SendError> {
     let result = match message {
-        Message::Flow(flow) => flow.with_flow_mod(|flow_mod| network.flow_mod(to, flow_mod)),
+        Message::Flow(flow) => network.flow_mod(to, &flow.flow_mod(flow.action().as_slice())),
+        Message::Changes(number, flows) => {
+            let actions: Vec<Option<Action>> = flows.iter().map(Flow::action).collect();
+            let flow_mods = flows.iter().zip(&actions);
+            let changes = flow_mods.map(|(flow, action)| flow.flow_mod(action.as_slice()).into());
+            let committed = network.commit(to, &changes.collect::<Vec<Change<'_>>>());
+            match committed {
+                Ok(commit) => drop(sets.insert((to, commit), *number)),
+                Err(SendError::Full) => {}
+                Err(_) => unsent.push((to, *number)),
+            }
+            committed.map(drop)
+        }
         Message::Group(group_mod) => network.group_mod(to, group_mod).map(|_| ()),
         Message::Barrier => network.barrier(to).map(|_| ()),
         Message::GroupFeatures => network.request(to, &MultipartRequest::GroupFeatures).map(|_| ()),

@@ -7,7 +7,7 @@ use rosemary_sdk::{Dpid, PortNo, Switch};
 use super::groups::Groups;
 use super::net::End;
 use super::routes::Key;
-use super::world::{Message, World};
+use super::world::{Flow, Message, World};
 
 /// A connected switch.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct Peer {
     pub(crate) listed: HashSet<(Key, PortNo)>,
     barriers_sent: u64,
     barriers_answered: u64,
+    /// Change sets whose outcomes are outstanding.
+    sets: BTreeSet<u64>,
 }
 
 /// All connected switches.
@@ -28,6 +30,7 @@ pub(crate) struct Peers {
     peers: BTreeMap<Dpid, Peer>,
     /// Switches that have not listed all of their flows since they connected.
     unlisted: BTreeSet<Dpid>,
+    last_set: u64,
 }
 
 impl Peers {
@@ -40,6 +43,7 @@ impl Peers {
             listed: HashSet::new(),
             barriers_sent: 0,
             barriers_answered: u64::MAX, // moves do not wait for barriers of an earlier connection
+            sets: BTreeSet::new(),
         };
         self.peers.insert(switch.dpid, peer);
         self.unlisted.insert(switch.dpid);
@@ -108,6 +112,41 @@ impl Peers {
         peer.barriers_sent += 1;
         world.send(peer.switch, Message::Barrier);
         Some(peer.barriers_sent)
+    }
+
+    /// Sends flows as a change set, and returns its number.
+    pub(crate) fn change(
+        &mut self,
+        dpid: Dpid,
+        flows: Vec<Flow>,
+        world: &mut impl World,
+    ) -> Option<u64> {
+        let peer = self.peers.get_mut(&dpid)?;
+        self.last_set += 1;
+        peer.sets.insert(self.last_set);
+        world.send(peer.switch, Message::Changes(self.last_set, flows));
+        Some(self.last_set)
+    }
+
+    /// Returns whether the version of a switch may have bundles, and whether a change set waits for its outcome there.
+    pub(crate) fn may_change(&self, dpid: Dpid) -> (bool, bool) {
+        self.get(dpid).map_or((false, false), |peer| {
+            let features = peer.switch.version.features();
+            (features.bundles || features.onf_extensions, !peer.sets.is_empty())
+        })
+    }
+
+    /// Notes the outcome of a change set.
+    pub(crate) fn on_changed(&mut self, switch: Switch, set: u64) {
+        let peer = self.peers.get_mut(&switch.dpid).filter(|peer| peer.switch == switch);
+        if let Some(peer) = peer {
+            peer.sets.remove(&set);
+        }
+    }
+
+    /// Returns whether the outcome of a change set has come, or never will.
+    pub(crate) fn is_changed(&self, dpid: Dpid, set: u64) -> bool {
+        self.get(dpid).is_none_or(|peer| !peer.sets.contains(&set))
     }
 
     /// Notes the answer to the oldest barrier.
