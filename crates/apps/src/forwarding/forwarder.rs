@@ -384,23 +384,6 @@ impl Forwarder {
         self.moves.go_on(&self.routes, &mut self.peers, world);
     }
 
-    /// A change set of a move has come to its end at a switch.
-    pub(crate) fn on_changed(
-        &mut self,
-        switch: Switch,
-        set: u64,
-        is_applied: bool,
-        world: &mut impl World,
-    ) {
-        let outcome = (switch, set, is_applied);
-        self.moves.on_changed(outcome, &self.routes, &mut self.peers, world);
-    }
-
-    /// Outcomes were lost, perhaps those of change sets.
-    pub(crate) fn on_lost(&mut self, world: &mut impl World) {
-        self.moves.on_lost(&self.routes, &mut self.peers, world);
-    }
-
     // Hosts.
 
     /// There is a host with a VLAN tag: from now on all flows match the VLAN.

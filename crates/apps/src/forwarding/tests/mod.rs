@@ -251,9 +251,9 @@ fn moves_of_all_routes_lose_nothing_and_use_change_sets() {
         for round in 0..4 {
             let drained = Dpid(1 + u64::from(round % 2 == 0));
             if round < 2 {
-                sim.drain(drained)
+                sim.drain(drained);
             } else {
-                sim.undrain(drained)
+                sim.undrain(drained);
             }
             for _ in 0..100 {
                 let from = 1 + sim.world.random(5);
