@@ -10,7 +10,7 @@ use crate::events::Switch;
 use crate::flow::{Bucket, FlowMod, value_error};
 use crate::matching::Match;
 use crate::meter::{self, MeterBand, usual_flags};
-use crate::network::group_kind;
+use crate::changes::group_kind;
 use crate::services::seconds;
 use crate::zone::Zone;
 

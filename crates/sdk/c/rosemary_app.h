@@ -357,7 +357,7 @@ struct rosemary_host {
      * With the count ROSEMARY_CHANGE_SET the room holds a change set: 4 bytes that are 0, the number of the set as a uint32_t,
      * and flow-mods, group-mods and meter-mods for one switch, each at a multiple of 8 bytes. A switch with bundles applies
      * them wholly or not at all, in this order; a ROSEMARY_COMMITTED record has the outcome. Transaction ids and
-     * buffers in a set have no meaning, so let these be 0 and ROSEMARY_NO_BUFFER. */
+     * buffers in a set have no meaning, so let these be 0 and ROSEMARY_NO_BUFFER. rosemary_changes.h writes sets. */
     int32_t  (*commit_series)(const struct rosemary_host *host, uint64_t dpid, uint32_t epoch, uint32_t size,
                               uint32_t count);
     /* Copies `count` records of a service's table, ROSEMARY_RECORD_WORDS words each, from slot `first` on; empty slots and

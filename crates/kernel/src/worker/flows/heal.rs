@@ -16,6 +16,7 @@ use crate::flows::image::FlowImage;
 use crate::flows::requests::Reason;
 use crate::ids::{AppSlot, ConnId};
 use crate::outcomes::Purpose;
+use crate::plan::Set;
 use crate::rewrite::{KERNEL, owner};
 use crate::switch::Switch;
 use crate::transactions::By;
@@ -149,11 +150,13 @@ pub(in crate::worker) fn advance(
             }
         }
     }
-    // The queued messages of guards must precede the kernel's, which join no queue.
+    // The queued messages of guards must precede the kernel's, which join no queue, and their change sets must be applied.
+    let senders = switch.changes.senders().map(Set::of).fold(Set::EMPTY, Set::with);
     let has_answered = |guard: &Waiting| {
         let app_port = &dispatch.app_ports[guard.slot];
         let is_same = app_port.life == guard.life && app_port.is_attached();
-        !is_same || app_port.has_handled(guard.handled) && !is_queued
+        let is_pending = is_queued || senders.has(guard.slot);
+        !is_same || app_port.has_handled(guard.handled) && !is_pending
     };
     if !switch.healing.end(has_answered, now) {
         return;
