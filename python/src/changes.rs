@@ -1,6 +1,8 @@
 //! Change sets: `network.commit`, the changes of groups and meters in a set, and the event with the outcome.
 
-use openflow::{GroupKind, GroupMod as RawGroupMod, GroupModCommand, MeterMod as RawMeterMod, Version};
+use openflow::{
+    GroupKind, GroupMod as RawGroupMod, GroupModCommand, MeterMod as RawMeterMod, Version,
+};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use sdk::abi::host::Host as _;

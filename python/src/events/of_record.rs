@@ -8,8 +8,8 @@ use sdk::{Event, FlowRemoved as RawFlowRemoved, PortChange};
 use zone::run::WholeRecord;
 
 use super::{
-    Alert, Committed, Error, FlowRemoved, FlowsKept, FlowsMissing, Lost, PacketIn, Port, Refused, Reply,
-    RequestLost, SnapshotBegin, SnapshotEnd, SwitchDown, SwitchUp,
+    Alert, Committed, Error, FlowRemoved, FlowsKept, FlowsMissing, Lost, PacketIn, Port, Refused,
+    Reply, RequestLost, SnapshotBegin, SnapshotEnd, SwitchDown, SwitchUp,
 };
 use crate::apps::AppsEvent;
 use crate::broker::BrokerEvent;

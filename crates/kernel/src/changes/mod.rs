@@ -275,6 +275,18 @@ impl Changes {
         true
     }
 
+    /// Whether the first error about the present set only shows what the switch does not take in bundles. The set is then tried
+    /// again without that, so the error is no failure of an app.
+    pub(crate) fn is_lesson(&self) -> bool {
+        self.progress.as_ref().is_some_and(|progress| {
+            let is_opening = progress.step() == Some(&Step::Open);
+            progress.failure.as_ref().is_some_and(|failure| {
+                failure.of_bundle == Some(BundleFailed::MessageUnsupported)
+                    || is_opening && failure.has_no_bundles()
+            })
+        })
+    }
+
     /// Begins the wait for an answer again: the step still waits in a queue of the connection.
     pub(crate) fn postpone(&mut self, now: Instant) {
         if let Some(waits) = self.progress.as_mut().and_then(|it| it.waits.as_mut()) {
