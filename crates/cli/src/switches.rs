@@ -212,7 +212,9 @@ fn about_flows(status: &SwitchStatus) -> String {
     if requests.is_empty() {
         return means;
     }
-    format!("{means}; requests for flows and tables: {}", requests.join(", "))
+    // A line of its own for every three reasons, so that each fits a narrow terminal.
+    let lines: Vec<String> = requests.chunks(3).map(|few| few.join(", ")).collect();
+    format!("{means}\nRequests for flows and tables: {}", lines.join(",\n  "))
 }
 
 /// Returns a note about messages of apps that the kernel refused, if there are any.
