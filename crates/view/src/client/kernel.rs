@@ -148,6 +148,7 @@ mod tests {
             foreign_flows: 0,
             fullest: None,
             failing: Vec::new(),
+            no_packets: None,
             flow_monitor: control::query::FlowMonitorState::Off,
             flow_monitor_off: None,
             requests: std::collections::BTreeMap::new(),
