@@ -31,7 +31,7 @@ struct Part {
     program: &'static str,
     /// The first function that counts.
     from: &'static str,
-    /// What the mangled name of the last function contains.
+    /// A part of the mangled name of the last function.
     to: &'static str,
     /// Most functions.
     depth: usize,

@@ -2,7 +2,7 @@
 //! follows from what it uses.
 //!
 //! [`Supervisor`] decides about all programs together: it handles an [`Event`] and appends [`effects`], which the monitor carries
-//! out in their order. Its parts can be used alone. [`lifecycle`] is the one that every program has:
+//! out in their order. Its parts can be used alone. Every program has a [`lifecycle`]:
 //!
 //! ```
 //! use std::time::{Duration, Instant};
