@@ -6,7 +6,7 @@
 //!    one by its old hop and return. The hops that change at a switch in one wave are one change set.
 //! 3. After that and a pause for packets under way, hops that are not used any more are deleted.
 //!
-//! A route whose old path is broken does not wait before step 2, nor between waves: its packets are lost meanwhile. A packet that
+//! A route whose old path is broken does not wait before step 2, nor between waves: its packets are lost until then. A packet that
 //! arrives before a hop is added becomes a packet-in and is forwarded by the app. An answer that does not come in time is not
 //! waited for.
 //!
@@ -49,7 +49,7 @@ impl Move {
     /// Adds the differences of one route. `order` lists the present hops from the source on.
     pub(crate) fn add(&mut self, key: Key, before: &Hops, order: &[(End, Act)]) {
         let (mut wave, mut last) = (0, None);
-        // From the destination on: a hop is there before one that leads to it.
+        // From the destination on: a switch gets its hop before the switch that sends to it.
         for (at, act) in order.iter().rev() {
             match before.get(at) {
                 None => self.adds.push((key, *at)),
@@ -179,8 +179,8 @@ impl Moves {
         });
     }
 
-    /// Handles the outcome of a change set: sends its hops again if the switch has not applied it, or as far as the routes have
-    /// them otherwise by now.
+    /// Handles the outcome of a change set: sends its hops again if the switch has not applied it, and sends the hops that the
+    /// routes have changed since.
     pub(crate) fn on_changed(
         &mut self,
         (switch, set, is_applied): (Switch, u64, bool),

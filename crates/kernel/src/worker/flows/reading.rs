@@ -430,7 +430,7 @@ pub(in crate::worker) fn foreign(
     foreign.fold(0, |sum, (_, count)| sum.saturating_add(count))
 }
 
-/// Returns what the image of a switch's flows says about foreign flows, and those that a reading may remove.
+/// Returns what the image of a switch's flows says about foreign flows, and the flows that a reading may remove.
 fn known_flows(
     image: &FlowImage,
     app_ports: &[AppPort],

@@ -49,7 +49,7 @@ impl Site {
         self.read_as(true, turn);
     }
 
-    /// As [`read`](Self::read). Without `is_own`, the flows that the switch lists are not those that this instance has sent.
+    /// As [`read`](Self::read). Without `is_own`, the switch lists flows that another instance has sent.
     pub(super) fn read_as(&mut self, is_own: bool, turn: &mut Turn<'_, '_, '_>) {
         let mut flows = FlowStatsRequest::new(Match::new());
         if turn.settings.owns == Owns::Declared && self.switch.version.features().cookie_masks {
