@@ -82,7 +82,7 @@ fn mirror(
 ) -> anyhow::Result<()> {
     let name = at.name();
     let bridge = lab.run("ovs-vsctl", &["--timeout=10", "list-ports", name])?;
-    let watched: Vec<String> = ring.iter().map(|other| format!("{name}-{other}")).collect();
+    let ports_of_ring: Vec<String> = ring.iter().map(|other| format!("{name}-{other}")).collect();
     let output = bridge.lines().find(|port| port.contains(watcher.name()));
     let output = output.with_context(|| format!("the port of {}: {bridge}", watcher.name()))?;
     let [one, other] = [0, 1].map(|at| format!("--id=@p{at}"));
@@ -95,12 +95,12 @@ fn mirror(
             &one,
             "get",
             "port",
-            &watched[0],
+            &ports_of_ring[0],
             "--",
             &other,
             "get",
             "port",
-            &watched[1],
+            &ports_of_ring[1],
             "--",
             "--id=@w",
             "get",
@@ -193,5 +193,5 @@ fn paths_move(lab: &Lab, of: Of) -> anyhow::Result<()> {
 over_versions!(moved_paths_lose_repeat_and_loop_no_packet, |of| {
     in_a_lab_without_capture_for(SOON * 20 + Duration::from_secs(5) * moves(), move |lab| {
         paths_move(lab, of)
-    })
+    });
 });
