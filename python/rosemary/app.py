@@ -94,7 +94,7 @@ class App:
         network.warn(f"a message was refused: {event.why}{remedy}")
 
     def on_committed(self, event: Committed, network: Network) -> None:
-        """The outcome of a change set of this app. The default logs one that was not applied."""
+        """The outcome of a change set of this app. The default logs a set that was not applied."""
         if not event.is_applied:
             at = "" if event.index is None else f", change {event.index}"
             partial = "; changes of it may have been applied" if event.is_partial else ""
