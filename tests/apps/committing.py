@@ -1,4 +1,4 @@
-"""An app in Python that sends change sets to each switch: one that is applied, one that the kernel refuses, one that cannot be sent."""
+"""An app in Python that sends change sets to each switch: the first is applied, the kernel refuses the second, and the third cannot be sent."""
 
 from rosemary import Action, App, Bucket, FlowMod, GroupMod, Match, MeterMod
 

@@ -2,7 +2,7 @@
 //!
 //! A row of an owner has two entries in its column `external_ids`: [`OWNER`] names the owner, [`KEY`] the row among those of the
 //! owner. Rows without these entries, and those of other owners, are never changed, except that a parent's column gains or loses
-//! references to rows of the owner. Other entries in `external_ids` of a row of the owner stay, except those that [`IDS_OF_OWNER`] lists.
+//! references to rows of the owner. Other entries in `external_ids` of a row of the owner stay, except the entries that [`IDS_OF_OWNER`] lists.
 //!
 //! [`reconcile`] is a pure function of the image, the scope and the wanted rows. A row that cannot be brought about, and rows that refer to
 //! it, are refused, and all others are brought about. Each change is guarded by a `wait`, so the server refuses the
@@ -74,7 +74,7 @@ pub enum OwnershipError {
     NotGranted {
         /// The key of the wanted row.
         key: String,
-        /// What is not granted, a phrase.
+        /// The missing grant, a phrase.
         what: String,
     },
     /// The row does not fit the schema.
@@ -85,7 +85,7 @@ pub enum OwnershipError {
         /// The mistake.
         error: TransactionError,
     },
-    /// The row refers to one that is not brought about.
+    /// The row refers to a row that is refused or not wanted.
     #[error("{key} refers to {to}, which is refused or not wanted; correct {to} first")]
     Depends {
         /// The key of the wanted row.
@@ -282,7 +282,7 @@ fn rows_of(image: &Image, schema: &Schema, owner: &str) -> (Owned, BTreeMap<Uuid
 }
 
 impl Reconciliation<'_> {
-    /// Takes the rows that cannot be brought about, and those that refer to them, out of the wanted ones.
+    /// Takes the rows that cannot be written, and the rows that refer to them, out of the wanted ones.
     fn refuse(&mut self, refused: &mut Vec<Refused>) {
         loop {
             let before = self.wanted.len();

@@ -22,7 +22,7 @@ pub enum Columns {
     Only(BTreeSet<String>),
 }
 
-/// What an owner may write.
+/// The columns and bridges that an owner may write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
     /// The tables with their columns; `None` for all.
