@@ -173,8 +173,11 @@ fn commit(lab: &Lab, of: Of, lines: &[&str]) -> anyhow::Result<String> {
 #[test]
 fn app_in_python_commits_change_sets() {
     in_a_lab(|lab| {
-        let lines =
-            ["two flows: atomic True None None", "a group: atomic True None None", "a meter: failed False 0 None"];
+        let lines = [
+            "two flows: atomic True None None",
+            "a group: atomic True None None",
+            "a meter: failed False 0 None",
+        ];
         let flows = commit(lab, Of::V1_3, &lines)?;
         ensure!(flows.contains("0x88b9"), "{flows}");
         Ok(())

@@ -277,7 +277,7 @@ impl Changes {
 
     /// Whether the first error about the present set only shows what the switch does not take in bundles. The set is then tried
     /// again without that, so the error is no failure of an app.
-    pub(crate) fn is_lesson(&self) -> bool {
+    pub(crate) fn shows_bundle_limit(&self) -> bool {
         self.progress.as_ref().is_some_and(|progress| {
             let is_opening = progress.step() == Some(&Step::Open);
             progress.failure.as_ref().is_some_and(|failure| {

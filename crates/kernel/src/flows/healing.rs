@@ -21,7 +21,7 @@
 //! Then another restoration follows: it could be a second delete, and guards must not miss that.
 //!
 //! A guard, an app with `flow.write.any` and the kernel delete guards' flows themselves. Reports that such a message can have
-//! caused are no loss ([`own_changes`](super::own_changes)). A guard that keeps its flows with the SDK's library restores them in
+//! caused are no loss ([`own_writes`](super::own_writes)). A guard that keeps its flows with the SDK's library restores them in
 //! that case, too.
 //!
 //! A switch with a flow monitor reports every removal and every change, whatever the flags of the flow, and before the reply to a
@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use control::policy::{Policy, Stage};
 
-use super::own_changes::OwnChanges;
+use super::own_writes::OwnWrites;
 use crate::ids::AppSlot;
 
 /// Least time between two restorations of one switch: each costs the guards all their flow-mods.
@@ -100,7 +100,7 @@ pub(crate) struct Healing {
     /// When the barrier was sent whose reply ends the reports of the same delete.
     barrier: Option<Instant>,
     /// The messages that delete or write flows of guards.
-    own: OwnChanges,
+    own: OwnWrites,
     /// When removals of the entry were sent that their sender has already made up for; the oldest first.
     expected: VecDeque<Instant>,
     /// Restorations that are not reported yet, the oldest first.
@@ -185,7 +185,7 @@ impl Healing {
     }
 
     /// Notes the reply to that barrier.
-    pub(crate) fn own_changes_passed(&mut self) {
+    pub(crate) fn own_writes_passed(&mut self) {
         self.own.barrier_passed();
     }
 
@@ -381,7 +381,7 @@ impl EntryCheck {
 mod tests {
     use control::policy::Fail;
 
-    use super::super::own_changes::OWN_PATIENCE;
+    use super::super::own_writes::OWN_PATIENCE;
     use super::*;
 
     fn guard() -> Policy {
@@ -569,10 +569,10 @@ mod tests {
         healing.note_change(of_guard, now);
         assert!(!healing.begin(now));
         assert!(healing.take_own_barrier(now) && !healing.take_own_barrier(now));
-        healing.own_changes_passed();
+        healing.own_writes_passed();
         let later = now + Duration::from_millis(1);
         assert!(healing.take_own_barrier(later), "it was sent at the same moment");
-        healing.own_changes_passed();
+        healing.own_writes_passed();
         healing.note_change(of_guard, later);
         assert!(healing.begin(later) && healing.is_under_way());
     }

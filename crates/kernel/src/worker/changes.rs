@@ -246,7 +246,7 @@ impl Replies<'_> {
     pub(super) fn change_refused(&mut self, xid: u32, error: &ErrorMessage<'_>) -> bool {
         let Some(switch) = self.connection.switch_mut() else { return false };
         let is_ours = !switch.changes.is_idle() && switch.changes.error(xid, error);
-        switch.counters.errors += u64::from(is_ours && !switch.changes.is_lesson());
+        switch.counters.errors += u64::from(is_ours && !switch.changes.shows_bundle_limit());
         is_ours
     }
 }

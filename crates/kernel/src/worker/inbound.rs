@@ -219,7 +219,7 @@ impl Worker {
     /// Logs that a switch has given Rosemary another role.
     fn log_role(&mut self, id: ConnId, status: RoleStatus, now: Instant) {
         if let (Some(switch), Some(suppressed)) =
-            (self.switches[id].switch(), self.log_limits.standing.admit(now))
+            (self.switches[id].switch(), self.log_limits.controllers.admit(now))
         {
             let (dpid, RoleStatus { role, reason, .. }) = (switch.dpid, status);
             info!(%dpid, %role, ?reason, suppressed, "switch has given Rosemary another role");
@@ -229,7 +229,7 @@ impl Worker {
     /// Logs the state of a controller of a switch.
     fn log_controller(&mut self, id: ConnId, status: &ControllerStatus, now: Instant) {
         if let (Some(switch), Some(suppressed)) =
-            (self.switches[id].switch(), self.log_limits.standing.admit(now))
+            (self.switches[id].switch(), self.log_limits.controllers.admit(now))
         {
             let (dpid, uri) = (switch.dpid, String::from_utf8_lossy(&status.uri));
             let ControllerStatus { role, is_up, .. } = status;

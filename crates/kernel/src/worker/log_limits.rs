@@ -41,7 +41,7 @@ pub(super) struct LogLimits {
     /// A switch reports changes of its flows, or does so no longer.
     pub(super) watch: Rate,
     /// A switch reported the role of Rosemary or the state of a controller.
-    pub(super) standing: Rate,
+    pub(super) controllers: Rate,
     /// Flows of absent apps, or of apps whose band has moved, were removed from a switch.
     pub(super) removed: Rate,
 }
@@ -68,7 +68,7 @@ impl LogLimits {
             failing: rate(),
             claims: rate(),
             watch: rate(),
-            standing: rate(),
+            controllers: rate(),
             removed: rate(),
         }
     }

@@ -8,12 +8,12 @@ use openflow::OfferedVersions;
 
 use crate::session::{Driver, Timing};
 
+mod controllers;
 pub mod framing;
 mod inventory;
 mod monitor;
 mod negotiation;
 mod session;
-mod standing;
 #[cfg(test)]
 mod tests;
 

@@ -20,13 +20,13 @@ use openflow::{
     TableStatus, Version,
 };
 
+use super::controllers::ControllerStates;
 use super::framing;
 use super::inventory::Inventory;
 use super::monitor::{Monitor, Outgoing};
 use super::negotiation::{
     Offers, check_refusal, may_precede_our_hello, offered, recognise, refuse,
 };
-use super::standing::Standing;
 use crate::closed::Closed;
 use crate::session::Session as _;
 use crate::session::{
@@ -60,7 +60,7 @@ pub struct Session {
     next_xid: u32,
     inventory: Inventory,
     monitor: Monitor,
-    standing: Standing,
+    controllers: ControllerStates,
     sizes: Sizes,
     /// The part of [`SIZES_SPREAD`] that this switch waits.
     spread: Duration,
@@ -223,11 +223,11 @@ impl session::Session for Session {
     }
 
     fn controllers(&self) -> &[ControllerStatus] {
-        &self.standing.controllers
+        &self.controllers.states
     }
 
     fn role(&self) -> Option<ControllerRole> {
-        self.standing.role
+        self.controllers.role
     }
 
     fn xids(&mut self, count: u32) -> u32 {
@@ -252,7 +252,7 @@ impl Session {
             next_xid: 1,
             inventory: Inventory::default(),
             monitor: Monitor::default(),
-            standing: Standing::default(),
+            controllers: ControllerStates::default(),
             sizes: Sizes::Unplanned,
             spread: Duration::ZERO,
         }
@@ -398,9 +398,9 @@ impl Session {
                 return is_own.then_some(Event::Described(Description::Nothing));
             }
             Kind::TableStatus => TableStatus::decode(message).map(Event::TableStatus),
-            Kind::RoleStatus => self.standing.role(message).map(Event::RoleStatus),
+            Kind::RoleStatus => self.controllers.role(message).map(Event::RoleStatus),
             Kind::ControllerStatus => {
-                self.standing.controller(message).map(Event::ControllerStatus)
+                self.controllers.controller(message).map(Event::ControllerStatus)
             }
             _ => return None,
         };

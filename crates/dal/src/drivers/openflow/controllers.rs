@@ -12,13 +12,13 @@ const MAX_URI: usize = 256;
 
 /// The controllers of one switch.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct ControllerStates {
     /// The role of this controller, once the switch has reported one.
     pub(super) role: Option<ControllerRole>,
-    pub(super) controllers: Vec<ControllerStatus>,
+    pub(super) states: Vec<ControllerStatus>,
 }
 
-impl Standing {
+impl ControllerStates {
     /// Handles a role-status message.
     ///
     /// # Errors
@@ -36,11 +36,11 @@ impl Standing {
     pub(super) fn controller(&mut self, message: &[u8]) -> Result<ControllerStatus, DecodeError> {
         let mut status = ControllerStatus::decode(message)?;
         status.uri.truncate(MAX_URI);
-        let count = self.controllers.len();
-        if let Some(known) = self.controllers.iter_mut().find(|it| it.short_id == status.short_id) {
+        let count = self.states.len();
+        if let Some(known) = self.states.iter_mut().find(|it| it.short_id == status.short_id) {
             known.clone_from(&status);
         } else if count < MAX_CONTROLLERS {
-            self.controllers.push(status.clone());
+            self.states.push(status.clone());
         }
         Ok(status)
     }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn last_state_of_each_controller_is_kept_within_the_bound() {
-        let mut standing = Standing::default();
+        let mut controllers = ControllerStates::default();
         let mut message = [0; 1024];
         for (short_id, is_up) in (0..100).map(|id| (id, true)).chain([(3, false)]) {
             let status = ControllerStatus {
@@ -65,22 +65,22 @@ mod tests {
                 uri: vec![b'x'; 500],
             };
             let size = status.encode(Version::V1_5, 0, &mut message).unwrap();
-            standing.controller(&message[..size]).unwrap();
+            controllers.controller(&message[..size]).unwrap();
         }
-        assert_eq!(standing.controllers.len(), MAX_CONTROLLERS);
-        let third = &standing.controllers[3];
+        assert_eq!(controllers.states.len(), MAX_CONTROLLERS);
+        let third = &controllers.states[3];
         assert_eq!((third.short_id, third.is_up, third.uri.len()), (3, false, MAX_URI));
-        assert!(standing.controller(&message[..20]).is_err());
+        assert!(controllers.controller(&message[..20]).is_err());
     }
 
     #[test]
     fn reported_role_is_kept() {
-        let mut standing = Standing::default();
+        let mut controllers = ControllerStates::default();
         let (role, reason) = (ControllerRole::Slave, RoleReason::MasterRequest);
         let status = RoleStatus { role, reason, generation_id: 7 };
         let mut message = [0; 64];
         let size = status.encode(Version::V1_4, 0, &mut message).unwrap();
-        assert_eq!(standing.role(&message[..size]), Ok(status));
-        assert_eq!(standing.role, Some(ControllerRole::Slave));
+        assert_eq!(controllers.role(&message[..size]), Ok(status));
+        assert_eq!(controllers.role, Some(ControllerRole::Slave));
     }
 }
