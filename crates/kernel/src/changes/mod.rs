@@ -91,7 +91,7 @@ pub(crate) enum Outcome {
 /// The effects of messages that [`Changes::advance`] has appended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Effects {
-    /// Flows are deleted.
+    /// Flows, groups or meters are deleted. A group or meter takes the flows along that use it.
     pub(crate) deletes: bool,
     /// The effect on the table-miss entry.
     pub(crate) sweeps: Option<Sweep>,
@@ -513,7 +513,7 @@ impl Effects {
         let Some(step) = progress.steps.iter().find(takes_effect) else { return };
         let changes = step.changes();
         for item in changes.iter().map(|index| &set.items[*index]) {
-            self.deletes |= item.what == What::Flow && item.does == Does::Delete;
+            self.deletes |= item.does == Does::Delete;
             if self.sweeps != Some(Sweep::Certain) {
                 self.sweeps = item.sweeps.or(self.sweeps);
             }

@@ -266,7 +266,7 @@ fn check_set(
         allow(checked.version == switch.version, Refusal::Shape)?;
         match checked.allowed {
             Allowed::FlowMod { adds_to: Some(_), .. } => may_add?,
-            Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod => {}
+            Allowed::FlowMod { .. } | Allowed::GroupMod { .. } | Allowed::MeterMod { .. } => {}
             Allowed::Config | Allowed::PacketOut | Allowed::Request(_) | Allowed::Experimenter => {
                 return Err(Refusal::Kind);
             }
