@@ -32,6 +32,9 @@ const PROBE: Duration = Duration::from_secs(5);
 /// Most port changes that are kept for a claiming connection.
 const MOST_MEANWHILE: usize = 4096;
 
+/// Most bytes of a controller's address in a line of the log.
+const MOST_URI: usize = 256;
+
 impl Worker {
     /// Handles all complete messages of `bytes` and keeps the rest for the next read.
     pub(super) fn messages(
@@ -231,7 +234,8 @@ impl Worker {
         if let (Some(switch), Some(suppressed)) =
             (self.switches[id].switch(), self.log_limits.controllers.admit(now))
         {
-            let (dpid, uri) = (switch.dpid, String::from_utf8_lossy(&status.uri));
+            let uri = status.uri.get(..MOST_URI).unwrap_or(&status.uri);
+            let (dpid, uri) = (switch.dpid, String::from_utf8_lossy(uri));
             let ControllerStatus { role, is_up, .. } = status;
             info!(%dpid, %role, up = is_up, %uri, suppressed, "switch reported the state of a controller");
         }

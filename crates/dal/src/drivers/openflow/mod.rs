@@ -8,7 +8,6 @@ use openflow::OfferedVersions;
 
 use crate::session::{Driver, Timing};
 
-mod controllers;
 pub mod framing;
 mod inventory;
 mod monitor;
