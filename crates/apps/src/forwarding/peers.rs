@@ -131,8 +131,7 @@ impl Peers {
     /// Returns whether the version of a switch may have bundles, and whether a change set waits for its outcome there.
     pub(crate) fn may_change(&self, dpid: Dpid) -> (bool, bool) {
         self.get(dpid).map_or((false, false), |peer| {
-            let features = peer.switch.version.features();
-            (features.bundles || features.onf_extensions, !peer.sets.is_empty())
+            (peer.switch.version.features().may_have_bundles(), !peer.sets.is_empty())
         })
     }
 
