@@ -69,15 +69,6 @@ pub(crate) struct FlowImage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoRoom;
 
-/// The end of a list.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Replaced {
-    /// The owners of flows that were lost unseen.
-    pub(crate) lost: BTreeSet<AppId>,
-    /// Number of flows that only the image or only the list had. 0 for the first list.
-    pub(crate) differences: usize,
-}
-
 /// Flows by their hashes, and their numbers.
 #[derive(Debug, Default)]
 struct Flows {
@@ -180,23 +171,19 @@ impl FlowImage {
         Ok(if is_listed && !is_removal { Judgement::Nothing } else { judge(before, flow, entry) })
     }
 
-    /// Ends the list, which replaces what was known.
-    pub(crate) fn end_list(&mut self) -> Replaced {
-        let Some(next) = self.next.take() else { return Replaced::default() };
+    /// Ends the list, which replaces what was known. Returns the owners of flows that were lost unseen.
+    pub(crate) fn end_list(&mut self) -> BTreeSet<AppId> {
+        let Some(next) = self.next.take() else { return BTreeSet::new() };
         let before = std::mem::replace(&mut self.known, next);
         self.is_changed = true;
         self.room.hold(self.known.by_hash.len());
-        if !std::mem::replace(&mut self.is_complete, true) {
-            return Replaced::default();
+        // Without reports of its own changes, the kernel may have deleted flows that are missing.
+        if !std::mem::replace(&mut self.is_complete, true) || self.sees_others_only {
+            return BTreeSet::new();
         }
         let of_known = |hash: &u64| self.known.by_hash.get(hash).map(|flow| flow.owner);
-        let gone = before.by_hash.iter().filter(|(hash, flow)| of_known(hash) != Some(flow.owner));
-        let gone: Vec<AppId> = gone.map(|(_, flow)| flow.owner).collect();
-        let is_new = |hash: &&u64| !before.by_hash.contains_key(hash);
-        let differences = gone.len() + self.known.by_hash.keys().filter(is_new).count();
-        // Without reports of its own changes, the kernel may have deleted them.
-        let lost = gone.into_iter().filter(|_| !self.sees_others_only).collect();
-        Replaced { lost, differences }
+        let lost = before.by_hash.iter().filter(|(hash, flow)| of_known(hash) != Some(flow.owner));
+        lost.map(|(_, flow)| flow.owner).collect()
     }
 
     /// Whether a whole list was received.
@@ -286,7 +273,7 @@ mod tests {
         for (owner, fields) in flows {
             report(&mut image, FlowEvent::Initial, *owner, fields);
         }
-        assert_eq!((image.end_list(), image.is_complete()), (Replaced::default(), true));
+        assert_eq!((image.end_list(), image.is_complete()), (BTreeSet::new(), true));
         image
     }
 
@@ -331,9 +318,7 @@ mod tests {
         report(&mut image, FlowEvent::Initial, ONE, b"a");
         report(&mut image, FlowEvent::Initial, TWO, b"d");
         assert_eq!(image.count_of(ONE), 2, "until the end");
-        let replaced = image.end_list();
-        assert_eq!(replaced.lost, BTreeSet::from([ONE, TWO]));
-        assert_eq!(replaced.differences, 3);
+        assert_eq!(image.end_list(), BTreeSet::from([ONE, TWO]));
         assert_eq!((image.count_of(ONE), image.count_of(TWO)), (1, 1));
     }
 
@@ -342,7 +327,7 @@ mod tests {
         let mut image = listed(&[(ONE, b"a")]);
         image.sees_others_only = true;
         image.begin_list();
-        assert_eq!(image.end_list(), Replaced { lost: BTreeSet::new(), differences: 1 });
+        assert_eq!(image.end_list(), BTreeSet::new());
     }
 
     #[test]
@@ -366,7 +351,7 @@ mod tests {
         let removed = report(&mut image, FlowEvent::Removed, ONE, b"a");
         assert_eq!(removed, Judgement::Removed(ONE));
         report(&mut image, FlowEvent::Initial, ONE, b"b");
-        assert_eq!(image.end_list(), Replaced::default());
+        assert_eq!(image.end_list(), BTreeSet::new());
         assert_eq!(image.count_of(ONE), 1);
     }
 
