@@ -415,7 +415,7 @@ mod tests {
         assert!(occupancy.has_room(slot(1), 10));
         assert!(occupancy.is_count_due(slot(1), 10, 1, start), "nothing is known yet");
         for _ in 0..20 {
-            assert!(occupancy.has_room(slot(1), 10), "an estimate refuses nobody");
+            assert!(occupancy.has_room(slot(1), 10), "an estimate refuses no app");
             assert!(
                 !occupancy.is_count_due(slot(1), 10, 1, start + COUNT_EVERY),
                 "the answer is not there"
@@ -448,10 +448,7 @@ mod tests {
         occupancy.counted(slot(0), AppId(7), &aggregate(0));
         let later = later + PATIENCE;
         assert!(!occupancy.is_count_due(slot(0), 100, 64, later));
-        assert!(
-            occupancy.is_count_due(slot(0), 100, 64, later),
-            "each of those that come together counts"
-        );
+        assert!(occupancy.is_count_due(slot(0), 100, 64, later), "each add of one moment counts");
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Replies<'_> {
             return;
         }
         let Some(answers) = transactions.reply(xid, kind, message, now) else {
-            debug!(dpid = %switch.dpid, %kind, xid, "ignored a reply that nobody requested");
+            debug!(dpid = %switch.dpid, %kind, xid, "ignored a reply without a request");
             return;
         };
         if let Some((requested, received)) = answers.mismatch {

@@ -144,7 +144,7 @@ impl LogLimits {
         });
     }
 
-    /// Logs which apps did not answer in time, and whether the packets went on.
+    /// Logs which apps did not answer in time, and whether the next apps got the packets.
     pub(super) fn report_late(&mut self, dispatch: &mut Dispatch, now: Instant) {
         let log_limits = &mut self.late;
         let within_ms = PATIENCE.as_millis();
