@@ -1,7 +1,8 @@
 //! Learns where the hosts of the network are, and publishes it as the service `hosts`.
 //!
 //! It sees copies of all packets that reach the controller, and learns from ARP, IPv6 neighbour discovery, DHCP and IP
-//! (`hosts/sighting.rs`). A switch that sends no packets reports the hosts that it has learned by itself. The service `topology` says behind which ports a host can be. A host that seems to move, and an
+//! (`hosts/sighting.rs`). A switch that sends no packets reports the hosts that it has learned by itself. The service `topology`
+//! says behind which ports a host can be. A host that seems to move, and an
 //! address that seems to be another host's, are probed first (`hosts/tracker.rs`): no host takes a host's place or address
 //! while the host answers. What looks like an attack becomes an incident (`hosts/reports.rs`).
 //!
