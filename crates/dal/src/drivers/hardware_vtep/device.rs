@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use openflow::{Dpid, FlowModFlags, MacAddr, PortDesc, PortNo};
-use ovsdb::{Atom, Image, Row, Uuid};
+use ovsdb::{Atom, Image, Row, Uuid, Value};
 use thiserror::Error;
 
 use super::numbering::{Binding, dpid_of, number_ports, tunnel};
-use super::ownership::{KEY, MADE, Owner};
+use super::ownership::{KEY, MADE, Owner, ends_subject, is_network};
 use super::rule::{Key, Rule};
 use super::schema::{
     LOCATOR, LOCATOR_SET, LOGICAL_SWITCH, MULTICAST_REMOTE, PHYSICAL_PORT, PHYSICAL_SWITCH,
@@ -50,6 +50,7 @@ pub(super) struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Network {
     pub(super) row: Uuid,
+    pub(super) name: String,
     /// Whether this controller made it.
     pub(super) is_ours: bool,
     /// Whether another row has the same tunnel key.
@@ -58,12 +59,22 @@ pub(super) struct Network {
     pub(super) is_used: bool,
 }
 
-/// An entry of `other_config` without its flow.
+/// A physical port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stale {
+pub(super) struct Physical {
+    pub(super) row: Uuid,
+    /// Its column `vlan_bindings`.
+    pub(super) bindings: Value,
+}
+
+/// A change of an entry of `other_config` that makes the entry agree with the rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Correction {
     pub(super) table: &'static str,
     pub(super) row: Uuid,
     pub(super) key: String,
+    /// The new text; `None` removes the entry.
+    pub(super) text: Option<String>,
 }
 
 /// See the module's description.
@@ -73,8 +84,8 @@ pub(super) struct Device {
     pub(super) description: String,
     pub(super) dpid: Dpid,
     pub(super) ports: BTreeMap<u32, PortDesc>,
-    /// The rows of physical ports, by number.
-    pub(super) physical: BTreeMap<u32, Uuid>,
+    /// The physical ports, by number.
+    pub(super) physical: BTreeMap<u32, Physical>,
     /// By tunnel key.
     pub(super) networks: BTreeMap<u32, Network>,
     /// The locators without a tunnel key of their own.
@@ -84,7 +95,7 @@ pub(super) struct Device {
     pub(super) entries: BTreeMap<Key, Entry>,
     /// Learned hosts, by tunnel key and address.
     pub(super) hosts: BTreeMap<(u32, MacAddr), HostReport>,
-    pub(super) stale: Vec<Stale>,
+    pub(super) corrections: Vec<Correction>,
 }
 
 impl Device {
@@ -112,15 +123,16 @@ impl Device {
             own,
             entries: BTreeMap::new(),
             hosts: BTreeMap::new(),
-            stale: Vec::new(),
+            corrections: Vec::new(),
         };
-        let mut reader = Reader { image, keys: BTreeMap::new(), bindings: BTreeMap::new() };
+        let (keys, bindings, used) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let mut reader = Reader { image, keys, bindings, used };
         reader.networks(&mut device);
         reader.locators(&mut device);
         reader.ports(switch, &mut device)?;
         reader.addresses(&mut device);
         reader.hosts(&mut device);
-        reader.stale(&mut device);
+        reader.unused(&mut device);
         if device.ports.len() > MAX_PORTS {
             return Err(NoDevice::TooManyPorts);
         }
@@ -152,6 +164,8 @@ struct Reader<'i> {
     keys: BTreeMap<Uuid, u32>,
     /// The VLANs of each logical switch.
     bindings: BTreeMap<u32, Vec<Binding>>,
+    /// The entries of `other_config` that make a row a flow of this controller: the row with the entry, and its key.
+    used: BTreeSet<(Uuid, String)>,
 }
 
 impl Reader<'_> {
@@ -161,7 +175,8 @@ impl Reader<'_> {
             let Some(vni) = key.filter(|vni| (1..1 << 24).contains(vni)) else { continue };
             self.keys.insert(row, vni);
             let is_ours = columns.entry("other_config", MADE.0) == Some(MADE.1);
-            let network = Network { row, is_ours, is_ambiguous: false, is_used: false };
+            let name = columns.text("name").unwrap_or_default().to_owned();
+            let network = Network { row, name, is_ours, is_ambiguous: false, is_used: false };
             device
                 .networks
                 .entry(vni)
@@ -196,7 +211,9 @@ impl Reader<'_> {
         let numbers = number_ports(named.keys().copied()).ok_or(NoDevice::TooManyPorts)?;
         for (number, name) in numbers {
             let Some((row, columns)) = named.get(name) else { continue };
-            device.physical.insert(number, *row);
+            let bindings = columns.get("vlan_bindings").cloned();
+            let bindings = bindings.unwrap_or_else(|| Value::Map(BTreeMap::new()));
+            device.physical.insert(number, Physical { row: *row, bindings });
             let desc = PortDesc::new(PortNo(number), MacAddr::default(), name);
             device.ports.insert(number, desc);
             for (vlan, to) in columns.pairs("vlan_bindings") {
@@ -204,7 +221,15 @@ impl Reader<'_> {
                 let vlan = u16::try_from(*vlan).ok().filter(|vlan| *vlan < 4096);
                 let Some((vlan, vni)) = vlan.zip(self.keys.get(to).copied()) else { continue };
                 let binding = Binding { port: number, vlan };
-                self.binding(binding, vni, (name, columns), device);
+                let key = format!("{KEY}{vlan}");
+                let owner = config(columns, &key).and_then(Owner::read);
+                let owner =
+                    owner.filter(|(_, subject)| self.is_bound_by_us(subject, *to, vni, device));
+                if owner.is_some() {
+                    self.used.insert((*row, key));
+                }
+                let owner = owner.map(|(owner, _)| owner);
+                self.binding(binding, vni, (name, owner), device);
             }
         }
         Ok(())
@@ -214,15 +239,13 @@ impl Reader<'_> {
         &mut self,
         binding: Binding,
         vni: u32,
-        (name, columns): (&str, &Row),
+        (name, owner): (&str, Option<Owner>),
         device: &mut Device,
     ) {
         let port = binding.port_no();
         let name = format!("{name}.{}", binding.vlan);
         device.ports.insert(port.0, PortDesc::new(port, MacAddr::default(), &name));
         self.bindings.entry(vni).or_default().push(binding);
-        let key = format!("{KEY}{}", binding.vlan);
-        let owner = columns.entry("other_config", &key).and_then(Owner::read);
         let rule = Rule::Binding { binding, vni };
         device.entries.insert(rule.key(), Entry { rule, owner, row: None });
         if let Some(network) = device.networks.get_mut(&vni) {
@@ -230,21 +253,53 @@ impl Reader<'_> {
         }
     }
 
-    fn addresses(&self, device: &mut Device) {
+    /// Whether a binding whose entry has this subject is bound to the logical switch to which this controller bound it.
+    fn is_bound_by_us(&self, subject: &str, to: Uuid, vni: u32, device: &Device) -> bool {
+        let name = self.image.row(LOGICAL_SWITCH, to).and_then(|it| it.text("name"));
+        let is_ambiguous = device.networks.get(&vni).is_some_and(|it| it.is_ambiguous);
+        is_network(subject, vni, name.unwrap_or_default(), is_ambiguous)
+    }
+
+    fn addresses(&mut self, device: &mut Device) {
         for table in [UNICAST_REMOTE, MULTICAST_REMOTE] {
             for (row, columns) in self.image.rows(table) {
                 let Some((network, vni)) = self.network(columns) else { continue };
                 let Some((rule, key)) = self.remote(table, columns, vni) else { continue };
-                let owner = self.image.row(LOGICAL_SWITCH, network);
-                let owner = owner.and_then(|it| it.entry("other_config", &key));
-                let entry = Entry { rule, owner: owner.and_then(Owner::read), row: Some(row) };
-                // Of two rows with one address, the first in the order of identifiers is listed; the other is not of this controller.
-                device.entries.entry(entry.rule.key()).or_insert(entry);
+                self.address(rule, row, (network, key), device);
                 if let Some(network) = device.networks.get_mut(&vni) {
                     network.is_used = true;
                 }
             }
         }
+    }
+
+    /// Adds a row of remote addresses. `own` is the logical switch with the entry of the owner, and the entry's key.
+    fn address(&mut self, rule: Rule, row: Uuid, own: (Uuid, String), device: &mut Device) {
+        let (network, key) = own;
+        let columns = self.image.row(LOGICAL_SWITCH, network);
+        let text = columns.and_then(|it| config(it, &key)).and_then(Owner::read);
+        let (mut owner, mut correction) = (None, None);
+        if let Some((its, subject)) = text {
+            let identifier = row.to_string();
+            let is_row = subject == identifier;
+            if is_row || subject == ends_subject(&rule.ends()) {
+                owner = Some(its);
+                self.used.insert((network, key.clone()));
+            }
+            if !is_row {
+                let text = Some(its.to_text(&identifier));
+                correction = Some(Correction { table: LOGICAL_SWITCH, row: network, key, text });
+            }
+        }
+        // Several rows may have one address. The row of this controller is listed, otherwise the first in the order of identifiers.
+        let known = device.entries.get(&rule.key());
+        if known.is_some_and(|known| known.owner.is_some() || owner.is_none()) {
+            return;
+        }
+        if owner.is_some() {
+            device.corrections.extend(correction);
+        }
+        device.entries.insert(rule.key(), Entry { rule, owner, row: Some(row) });
     }
 
     /// Reads a row of remote addresses: the flow, and the key of its owner.
@@ -286,40 +341,29 @@ impl Reader<'_> {
         }
     }
 
-    /// Finds entries of `other_config` whose flow is gone.
-    fn stale(&self, device: &mut Device) {
-        let of_table = |table: &'static str, is_known: &dyn Fn(Uuid, &str) -> bool| {
-            let rows = self.image.rows(table);
-            let keys =
-                rows.flat_map(|(row, it)| it.pairs("other_config").map(move |(key, _)| (row, key)));
-            let mut stale = Vec::new();
-            for (row, key) in keys {
-                let Atom::String(key) = key else { continue };
-                let Some(what) = key.strip_prefix(KEY) else { continue };
-                if !is_known(row, what) {
-                    stale.push(Stale { table, row, key: key.clone() });
-                }
+    /// Finds entries of `other_config` whose subject is gone.
+    fn unused(&self, device: &mut Device) {
+        for table in [LOGICAL_SWITCH, PHYSICAL_PORT] {
+            for (row, columns) in self.image.rows(table) {
+                let keys = columns.pairs("other_config").filter_map(|(key, _)| match key {
+                    Atom::String(key) if key.starts_with(KEY) => Some(key),
+                    _ => None,
+                });
+                let unused = keys.filter(|key| !self.used.contains(&(row, (*key).clone())));
+                let removal =
+                    |key: &String| Correction { table, row, key: key.clone(), text: None };
+                device.corrections.extend(unused.map(removal));
             }
-            stale
-        };
-        let entries = &device.entries;
-        let mut stale = of_table(LOGICAL_SWITCH, &|row, what| {
-            let Some(vni) = self.keys.get(&row).copied() else { return false };
-            let key = match what.parse() {
-                Ok(mac) => Key::Unicast { vni, mac },
-                Err(_) if what == UNKNOWN => Key::Unknown { vni },
-                Err(_) => return false,
-            };
-            entries.contains_key(&key)
-        });
-        let numbers: BTreeMap<Uuid, u32> =
-            device.physical.iter().map(|(port, row)| (*row, *port)).collect();
-        stale.extend(of_table(PHYSICAL_PORT, &|row, what| {
-            let port = numbers.get(&row).copied();
-            let Some((port, vlan)) = port.zip(what.parse().ok()) else { return false };
-            entries.contains_key(&Key::Binding(Binding { port, vlan }))
-        }));
-        device.stale = stale;
+        }
+    }
+}
+
+/// Returns the text at a key of `other_config`. Unlike [`Row::entry`], it does not visit each of up to thousands of entries.
+fn config<'r>(columns: &'r Row, key: &str) -> Option<&'r str> {
+    let Some(Value::Map(pairs)) = columns.get("other_config") else { return None };
+    match pairs.get(&Atom::String(key.to_owned()))? {
+        Atom::String(text) => Some(text),
+        _ => None,
     }
 }
 

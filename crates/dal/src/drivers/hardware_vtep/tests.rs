@@ -2,6 +2,7 @@
 
 mod fake;
 mod hostile;
+mod owners;
 
 use std::time::Duration;
 
@@ -66,13 +67,13 @@ fn with_flows() -> Json {
     let mut rows = plain();
     rows["Physical_Port"][uuid(2)] = json!({
         "name": "eth3", "vlan_bindings": ["map", [[100, reference(3)]]],
-        "other_config": ["map", [["rosemary-100", "0000000000000011 5 0x0"]]],
+        "other_config": ["map", [["rosemary-100", "0000000000000011 5 0x0 5000 rosemary-5000"]]],
     });
     rows["Logical_Switch"] = json!({ uuid(3): {
         "name": "rosemary-5000", "description": "", "tunnel_key": 5000, "other_config": ["map", [
             ["rosemary", "made"],
-            ["rosemary-02:00:00:00:00:0b", "0000000000000022 6 0x1"],
-            ["rosemary-unknown-dst", "0000000000000033 7 0x0"],
+            ["rosemary-02:00:00:00:00:0b", format!("0000000000000022 6 0x1 {}", uuid(6))],
+            ["rosemary-unknown-dst", format!("0000000000000033 7 0x0 {}", uuid(7))],
         ]],
     }});
     rows["Physical_Locator"] = json!({ uuid(4): {
@@ -107,7 +108,7 @@ fn address_becomes_one_transaction_with_its_owner() {
     let message = [add(unicast(), &[Action::output(TUNNEL)], 1), barrier(2)].concat();
     let seen = bench.send(&message);
     assert!(matches!(seen[..], [Seen::Message(Kind::BarrierReply, 2, _)]), "{seen:?}");
-    let own = "0000000000000077 9 0x1";
+    let own = "0000000000000077 9 0x1 10.0.0.2";
     let expected = json!([
         {"op": "insert", "table": "Logical_Switch", "uuid-name": "network5000", "row": {
             "name": "rosemary-5000", "description": "made by Rosemary", "tunnel_key": 5000,
@@ -135,6 +136,7 @@ fn binding_and_unknown_addresses_share_a_transaction() {
     let tables: Vec<&str> =
         operations.as_array().unwrap().iter().map(|it| it["table"].as_str().unwrap()).collect();
     let expected = [
+        "Physical_Port",
         "Logical_Switch",
         "Physical_Locator",
         "Physical_Locator",
@@ -145,7 +147,7 @@ fn binding_and_unknown_addresses_share_a_transaction() {
     ];
     assert_eq!(tables, expected);
     assert_eq!(
-        operations[3]["mutations"],
+        operations[4]["mutations"],
         json!([
             ["vlan_bindings", "delete", 100],
             ["vlan_bindings", "insert", ["map", [[100, ["named-uuid", "network5000"]]]]],
