@@ -14,8 +14,8 @@ use super::numbering::{Binding, dpid_of, number_ports, tunnel};
 use super::ownership::{KEY, MADE, Owner, ends_subject, is_network};
 use super::rule::{Key, Rule};
 use super::schema::{
-    LOCATOR, LOCATOR_SET, LOGICAL_SWITCH, MULTICAST_REMOTE, PHYSICAL_PORT, PHYSICAL_SWITCH,
-    UNICAST_LOCAL, UNICAST_REMOTE, UNKNOWN, VXLAN,
+    LOCATOR, LOCATOR_SET, LOGICAL_ROUTER, LOGICAL_SWITCH, MULTICAST_LOCAL, MULTICAST_REMOTE,
+    PHYSICAL_PORT, PHYSICAL_SWITCH, UNICAST_LOCAL, UNICAST_REMOTE, UNKNOWN, VXLAN,
 };
 use crate::session::{HostReport, MAX_PORTS};
 
@@ -55,7 +55,7 @@ pub(super) struct Network {
     pub(super) is_ours: bool,
     /// Whether another row has the same tunnel key.
     pub(super) is_ambiguous: bool,
-    /// Whether a row other than the tunnels' refers to it.
+    /// Whether a row refers to it.
     pub(super) is_used: bool,
 }
 
@@ -128,6 +128,7 @@ impl Device {
         let (keys, bindings, used) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let mut reader = Reader { image, keys, bindings, used };
         reader.networks(&mut device);
+        reader.uses(&mut device);
         reader.locators(&mut device);
         reader.ports(switch, &mut device)?;
         reader.addresses(&mut device);
@@ -142,6 +143,12 @@ impl Device {
     /// Returns the flows of this controller.
     pub(super) fn own_entries(&self) -> impl Iterator<Item = (&Entry, Owner)> {
         self.entries.values().filter_map(|entry| Some((entry, entry.owner?)))
+    }
+
+    /// Returns the logical switches that this controller made and no row refers to.
+    pub(super) fn unused_networks(&self) -> impl Iterator<Item = Uuid> {
+        let unused = |it: &&Network| it.is_ours && !it.is_used && !it.is_ambiguous;
+        self.networks.values().filter(unused).map(|network| network.row)
     }
 }
 
@@ -182,6 +189,29 @@ impl Reader<'_> {
                 .entry(vni)
                 .and_modify(|known| known.is_ambiguous = true)
                 .or_insert(network);
+        }
+    }
+
+    /// Notes which logical switches a row refers to, whether or not OpenFlow can express the row.
+    fn uses(&self, device: &mut Device) {
+        let mut used = BTreeSet::new();
+        for table in [UNICAST_LOCAL, UNICAST_REMOTE, MULTICAST_LOCAL, MULTICAST_REMOTE] {
+            for (_, columns) in self.image.rows(table) {
+                used.extend(columns.references("logical_switch"));
+            }
+        }
+        for (table, column) in
+            [(PHYSICAL_PORT, "vlan_bindings"), (LOGICAL_ROUTER, "switch_binding")]
+        {
+            for (_, columns) in self.image.rows(table) {
+                used.extend(columns.pairs(column).filter_map(|(_, to)| match to {
+                    Atom::Uuid(to) => Some(*to),
+                    _ => None,
+                }));
+            }
+        }
+        for network in device.networks.values_mut() {
+            network.is_used = used.contains(&network.row);
         }
     }
 
@@ -248,9 +278,6 @@ impl Reader<'_> {
         self.bindings.entry(vni).or_default().push(binding);
         let rule = Rule::Binding { binding, vni };
         device.entries.insert(rule.key(), Entry { rule, owner, row: None });
-        if let Some(network) = device.networks.get_mut(&vni) {
-            network.is_used = true;
-        }
     }
 
     /// Whether a binding whose entry has this subject is bound to the logical switch to which this controller bound it.
@@ -266,9 +293,6 @@ impl Reader<'_> {
                 let Some((network, vni)) = self.network(columns) else { continue };
                 let Some((rule, key)) = self.remote(table, columns, vni) else { continue };
                 self.address(rule, row, (network, key), device);
-                if let Some(network) = device.networks.get_mut(&vni) {
-                    network.is_used = true;
-                }
             }
         }
     }
@@ -325,9 +349,6 @@ impl Reader<'_> {
     fn hosts(&self, device: &mut Device) {
         for (_, columns) in self.image.rows(UNICAST_LOCAL) {
             let Some((_, vni)) = self.network(columns) else { continue };
-            if let Some(network) = device.networks.get_mut(&vni) {
-                network.is_used = true;
-            }
             let mac = columns.text("MAC").and_then(|mac| mac.parse::<MacAddr>().ok());
             let Some(mac) = mac.filter(|mac| !mac.is_multicast()) else { continue };
             // The row does not state the port.

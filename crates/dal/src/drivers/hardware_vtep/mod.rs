@@ -31,6 +31,7 @@
 //! | [`device`] | the device that the database describes |
 //! | [`selection`] | which flows a modify, delete or request covers |
 //! | [`transaction`] | edits of flows become operations |
+//! | [`cleaning`] | removal of entries and logical switches that are not needed |
 //! | [`work`] | the order of messages and transactions |
 //! | [`answers`] | multipart replies |
 //! | [`session`] | the session |
@@ -46,6 +47,7 @@ use ovsdb::{FrameLimits, ImageLimits, Settings};
 use crate::session::{Driver, Timing};
 
 mod answers;
+mod cleaning;
 mod device;
 mod numbering;
 mod ownership;

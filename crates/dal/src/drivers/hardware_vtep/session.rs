@@ -22,13 +22,14 @@ use openflow::{
 use ovsdb::{Client, Event as ClientEvent, Operation, TransactionId};
 
 use super::answers::Facts;
+use super::cleaning::Cleaning;
 use super::device::Device;
 use super::ownership::Owner;
 use super::refusal::Refusal;
 use super::rule::{Key, Rule};
 use super::selection::Selection;
 use super::work::{Queue, Step, Work};
-use super::{LIMITS, MOST_SESSIONS, NO_PACKETS, OF, SessionCount, schema, transaction};
+use super::{LIMITS, MOST_SESSIONS, NO_PACKETS, OF, SessionCount, schema};
 use crate::closed::Closed;
 use crate::drivers::openflow::framing;
 use crate::session::{
@@ -46,9 +47,6 @@ const REPEAT: Duration = Duration::from_secs(30);
 
 /// How long the database may take for a transaction.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The pause between two attempts to remove what is not needed any more.
-const CLEANING: Duration = Duration::from_secs(2);
 
 /// See the module's description.
 #[derive(Debug)]
@@ -77,7 +75,7 @@ pub struct Session {
     probe: Probe,
     inbox: VecDeque<Own>,
     next_xid: u32,
-    clean_at: Instant,
+    cleaning: Cleaning,
     repeat_at: Instant,
     closed: Option<Closed>,
 }
@@ -135,7 +133,7 @@ impl Session {
             probe: Probe::Answered,
             inbox: VecDeque::new(),
             next_xid: 1,
-            clean_at: now,
+            cleaning: Cleaning::new(now),
             repeat_at: now + REPEAT,
             closed: None,
         }
@@ -171,7 +169,9 @@ impl Session {
                         continue;
                     };
                     match (purpose, outcome) {
-                        (Purpose::Cleaning, _) => self.clean_at = self.now + CLEANING,
+                        (Purpose::Cleaning, outcome) => {
+                            self.cleaning.finished(self.now, outcome.is_ok());
+                        }
                         (Purpose::Edits, Ok(_)) => self.queue.done(),
                         (Purpose::Edits, Err(failure)) => {
                             let why = Refusal::Database(failure.to_string());
@@ -361,19 +361,17 @@ impl Session {
             Err(error) if purpose == Purpose::Edits => {
                 self.transaction_failed(Refusal::Database(error.to_string()));
             }
-            Err(_) => self.clean_at = self.now + CLEANING,
+            Err(_) => self.cleaning.finished(self.now, false),
         }
     }
 
     /// Removes what is not needed, while nothing else happens.
     fn clean(&mut self) {
-        let is_due = self.now >= self.clean_at && !self.is_stale && self.in_flight.is_none();
-        let Some(device) = self.device.as_ref().filter(|_| is_due && self.queue.is_idle()) else {
+        if self.is_stale || self.in_flight.is_some() || !self.queue.is_idle() {
             return;
-        };
-        self.clean_at = self.now + CLEANING;
-        let operations = transaction::clean(device);
-        if !operations.is_empty() {
+        }
+        let Some(device) = &self.device else { return };
+        if let Some(operations) = self.cleaning.next(device, self.now) {
             self.transact(&operations, Purpose::Cleaning);
         }
     }

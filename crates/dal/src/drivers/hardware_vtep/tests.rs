@@ -1,5 +1,6 @@
 //! Replays sessions with an invented database.
 
+mod cleaning;
 mod fake;
 mod hostile;
 mod owners;
@@ -267,23 +268,6 @@ fn flow_that_another_manager_removes_is_reported() {
     bench.pass(50).unwrap();
     let cleaned = json!([["other_config", "delete", "rosemary-02:00:00:00:00:0b"]]);
     assert_eq!(bench.transactions[0][0]["mutations"], cleaned);
-}
-
-#[test]
-fn unused_logical_switch_is_removed_if_this_controller_made_it() {
-    let mut rows = plain();
-    rows["Logical_Switch"] = json!({
-        uuid(3): {"name": "a", "description": "", "tunnel_key": 5,
-            "other_config": ["map", [["rosemary", "made"]]]},
-        uuid(4): {"name": "b", "description": "", "tunnel_key": 6, "other_config": ["map", []]},
-    });
-    let (mut bench, _) = Bench::up(rows);
-    bench.pass(10).unwrap();
-    assert_eq!(
-        bench.transactions[0],
-        json!([{"op": "delete", "table": "Logical_Switch",
-            "where": [["_uuid", "==", reference(3)]]}])
-    );
 }
 
 #[test]

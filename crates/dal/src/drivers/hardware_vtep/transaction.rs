@@ -247,20 +247,19 @@ fn set_entries(table: &str, row: Uuid, (column, keys): (&str, Value), pairs: Val
     Operation::Mutate { table, conditions, mutations }
 }
 
-/// Corrects entries of `other_config`, and removes each logical switch that this controller made and no row refers to.
-pub(super) fn clean(device: &Device) -> Vec<Operation> {
+/// Corrects entries of `other_config`.
+pub(super) fn correct(device: &Device) -> Vec<Operation> {
     const MOST: usize = 256;
-    let mut operations = Vec::new();
-    for Correction { table, row, key, text } in device.corrections.iter().take(MOST) {
-        operations.push(set_config(table, *row, key.clone(), text.clone()));
-    }
-    let unused =
-        device.networks.values().filter(|it| it.is_ours && !it.is_used && !it.is_ambiguous);
-    for network in unused.take(MOST) {
-        let (table, conditions) = (LOGICAL_SWITCH.to_owned(), vec![Condition::is(network.row)]);
-        operations.push(Operation::Delete { table, conditions });
-    }
-    operations
+    let correct = |Correction { table, row, key, text }: &Correction| {
+        set_config(table, *row, key.clone(), text.clone())
+    };
+    device.corrections.iter().take(MOST).map(correct).collect()
+}
+
+/// Removes a logical switch.
+pub(super) fn remove_network(row: Uuid) -> Vec<Operation> {
+    let (table, conditions) = (LOGICAL_SWITCH.to_owned(), vec![Condition::is(row)]);
+    vec![Operation::Delete { table, conditions }]
 }
 
 /// The address in a row of remote addresses.
