@@ -32,6 +32,7 @@
 //! | [`selection`] | which flows a modify, delete or request covers |
 //! | [`transaction`] | edits of flows become operations |
 //! | [`cleaning`] | removal of entries and logical switches that are not needed |
+//! | [`hosts`] | repeated reports of learned hosts |
 //! | [`work`] | the order of messages and transactions |
 //! | [`answers`] | multipart replies |
 //! | [`session`] | the session |
@@ -49,6 +50,7 @@ use crate::session::{Driver, Timing};
 mod answers;
 mod cleaning;
 mod device;
+mod hosts;
 mod numbering;
 mod ownership;
 mod refusal;

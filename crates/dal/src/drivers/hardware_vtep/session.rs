@@ -24,6 +24,7 @@ use ovsdb::{Client, Event as ClientEvent, Operation, TransactionId};
 use super::answers::Facts;
 use super::cleaning::Cleaning;
 use super::device::Device;
+use super::hosts::Rotation;
 use super::ownership::Owner;
 use super::refusal::Refusal;
 use super::rule::{Key, Rule};
@@ -41,9 +42,6 @@ const ROWS_PER_TICK: usize = 4_000;
 
 /// The cost of reading an image beside its rows, in rows.
 const READING: usize = 50;
-
-/// The interval at which learned hosts are reported again, since the service `hosts` forgets silent hosts.
-const REPEAT: Duration = Duration::from_secs(30);
 
 /// How long the database may take for a transaction.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -76,7 +74,7 @@ pub struct Session {
     inbox: VecDeque<Own>,
     next_xid: u32,
     cleaning: Cleaning,
-    repeat_at: Instant,
+    rotation: Rotation,
     closed: Option<Closed>,
 }
 
@@ -134,7 +132,7 @@ impl Session {
             inbox: VecDeque::new(),
             next_xid: 1,
             cleaning: Cleaning::new(now),
-            repeat_at: now + REPEAT,
+            rotation: Rotation::new(now),
             closed: None,
         }
     }
@@ -239,7 +237,7 @@ impl Session {
             no_packets: Some(NO_PACKETS),
         };
         self.inbox.push_back(Own::Up(info, message));
-        self.inbox.extend(device.hosts.values().copied().map(Own::Host));
+        self.rotation = Rotation::new(self.now);
     }
 
     /// Reports the differences between two states of the device.
@@ -449,12 +447,10 @@ impl session::Session for Session {
         self.refresh()?;
         self.advance();
         self.clean();
-        if now >= self.repeat_at {
-            self.repeat_at = now + REPEAT;
-            if self.inbox.is_empty() {
-                let hosts = self.device.iter().flat_map(|it| it.hosts.values());
-                self.inbox.extend(hosts.copied().map(Own::Host));
-            }
+        // A caller that is behind gets no further reports.
+        if let Some(device) = self.device.as_ref().filter(|_| self.inbox.is_empty()) {
+            let reports = self.rotation.next(device, now);
+            self.inbox.extend(reports.into_iter().map(Own::Host));
         }
         self.nudge(out);
         Ok(())

@@ -3,6 +3,7 @@
 mod cleaning;
 mod fake;
 mod hostile;
+mod hosts;
 mod owners;
 
 use std::time::Duration;
@@ -15,7 +16,6 @@ use serde_json::{Value as Json, json};
 
 use self::fake::{Bench, Seen, plain, reference, uuid};
 use super::{OF, dpid_of};
-use crate::session::HostReport;
 
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
 const VNI: u64 = 5000;
@@ -268,26 +268,6 @@ fn flow_that_another_manager_removes_is_reported() {
     bench.pass(50).unwrap();
     let cleaned = json!([["other_config", "delete", "rosemary-02:00:00:00:00:0b"]]);
     assert_eq!(bench.transactions[0][0]["mutations"], cleaned);
-}
-
-#[test]
-fn learned_hosts_are_reported_and_repeated() {
-    let (mut bench, _) = Bench::up(with_flows());
-    let local = json!({"MAC": "02:00:00:00:00:0a", "logical_switch": reference(3),
-        "locator": reference(4), "ipaddr": "10.1.0.1"});
-    let seen = bench.change(&json!({"Ucast_Macs_Local": { uuid(8): {"new": local} }}));
-    let host = HostReport {
-        port: VLAN,
-        mac: MacAddr([2, 0, 0, 0, 0, 0xa]),
-        vlan: 100,
-        ip: "10.1.0.1".parse().ok(),
-        is_gone: false,
-    };
-    assert_eq!(seen, [Seen::Host(host)]);
-    let repeated = bench.pass(310).unwrap();
-    assert_eq!(repeated, [Seen::Host(host)]);
-    let seen = bench.change(&json!({"Ucast_Macs_Local": { uuid(8): {"old": local} }}));
-    assert_eq!(seen, [Seen::Host(HostReport { is_gone: true, ..host })]);
 }
 
 #[test]
