@@ -10,8 +10,8 @@ use openflow::{Dpid, FlowModFlags, MacAddr, PortDesc, PortNo};
 use ovsdb::{Atom, Image, Row, Uuid, Value};
 use thiserror::Error;
 
-use super::numbering::{Binding, dpid_of, number_ports, tunnel};
-use super::ownership::{KEY, MADE, Owner, ends_subject, is_network};
+use super::numbering::{Binding, Numbers, dpid_of, tunnel};
+use super::ownership::{KEY, MADE, Owner, PORT, ends_subject, is_network};
 use super::rule::{Key, Rule};
 use super::schema::{
     LOCATOR, LOCATOR_SET, LOGICAL_ROUTER, LOGICAL_SWITCH, MULTICAST_LOCAL, MULTICAST_REMOTE,
@@ -65,6 +65,8 @@ pub(super) struct Physical {
     pub(super) row: Uuid,
     /// Its column `vlan_bindings`.
     pub(super) bindings: Value,
+    /// Whether the database keeps its number.
+    pub(super) is_kept: bool,
 }
 
 /// A change of an entry of `other_config` that makes the entry agree with the rows.
@@ -99,11 +101,11 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Reads the device.
+    /// Reads the device. `numbers` are the numbers of ports in the session.
     ///
     /// # Errors
     /// [`NoDevice`].
-    pub(super) fn read(image: &Image) -> Result<Self, NoDevice> {
+    pub(super) fn read(image: &Image, numbers: &mut Numbers) -> Result<Self, NoDevice> {
         let mut rows = image.rows(PHYSICAL_SWITCH);
         let Some((_, switch)) = rows.next() else { return Err(NoDevice::None) };
         let more = rows.count();
@@ -130,7 +132,7 @@ impl Device {
         reader.networks(&mut device);
         reader.uses(&mut device);
         reader.locators(&mut device);
-        reader.ports(switch, &mut device)?;
+        reader.ports(switch, numbers, &mut device)?;
         reader.addresses(&mut device);
         reader.hosts(&mut device);
         reader.unused(&mut device);
@@ -228,7 +230,12 @@ impl Reader<'_> {
         }
     }
 
-    fn ports(&mut self, switch: &Row, device: &mut Device) -> Result<(), NoDevice> {
+    fn ports(
+        &mut self,
+        switch: &Row,
+        numbers: &mut Numbers,
+        device: &mut Device,
+    ) -> Result<(), NoDevice> {
         let local = PortDesc::new(PortNo::LOCAL, MacAddr::default(), &device.name);
         device.ports.insert(local.port_no.0, local);
         let mut named = BTreeMap::new();
@@ -238,12 +245,16 @@ impl Reader<'_> {
                 named.insert(name, (row, columns));
             }
         }
-        let numbers = number_ports(named.keys().copied()).ok_or(NoDevice::TooManyPorts)?;
+        let kept = |columns| config(columns, PORT).and_then(|number| number.parse().ok());
+        let kept = named.iter().map(|(name, (_, columns))| (*name, kept(columns))).collect();
+        let numbers = numbers.assign(&kept).ok_or(NoDevice::TooManyPorts)?;
         for (number, name) in numbers {
             let Some((row, columns)) = named.get(name) else { continue };
             let bindings = columns.get("vlan_bindings").cloned();
             let bindings = bindings.unwrap_or_else(|| Value::Map(BTreeMap::new()));
-            device.physical.insert(number, Physical { row: *row, bindings });
+            let is_kept = kept.get(name).is_some_and(|kept| *kept == Some(number));
+            device.physical.insert(number, Physical { row: *row, bindings, is_kept });
+            let mut is_in_use = is_kept;
             let desc = PortDesc::new(PortNo(number), MacAddr::default(), name);
             device.ports.insert(number, desc);
             for (vlan, to) in columns.pairs("vlan_bindings") {
@@ -257,9 +268,18 @@ impl Reader<'_> {
                     owner.filter(|(_, subject)| self.is_bound_by_us(subject, *to, vni, device));
                 if owner.is_some() {
                     self.used.insert((*row, key));
+                    is_in_use = true;
                 }
                 let owner = owner.map(|(owner, _)| owner);
                 self.binding(binding, vni, (name, owner), device);
+            }
+            if is_in_use {
+                self.used.insert((*row, PORT.to_owned()));
+            }
+            if is_in_use && !is_kept {
+                let (key, text) = (PORT.to_owned(), Some(number.to_string()));
+                let correction = Correction { table: PHYSICAL_PORT, row: *row, key, text };
+                device.corrections.push(correction);
             }
         }
         Ok(())

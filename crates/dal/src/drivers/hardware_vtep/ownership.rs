@@ -6,6 +6,7 @@
 //!                                rosemary-unknown-dst            (the entry for unknown addresses)
 //!                                rosemary                        made (this controller made the logical switch)
 //! Physical_Port.other_config     rosemary-100                    000100000000002a 49600 0x1 5000 rosemary-5000
+//!                                rosemary-port                   3 (the number of the port, once a flow uses it)
 //! ```
 //!
 //! The subject ties the entry to the thing that this controller wrote:
@@ -26,6 +27,9 @@ pub(super) const KEY: &str = "rosemary-";
 
 /// The key, and its value, in a logical switch that this controller made.
 pub(super) const MADE: (&str, &str) = ("rosemary", "made");
+
+/// The key, in a physical port, of the number that flows use.
+pub(super) const PORT: &str = "rosemary-port";
 
 /// What OpenFlow keeps with a flow beside match and instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

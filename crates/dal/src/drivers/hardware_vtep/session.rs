@@ -25,6 +25,7 @@ use super::answers::Facts;
 use super::cleaning::Cleaning;
 use super::device::Device;
 use super::hosts::Rotation;
+use super::numbering::Numbers;
 use super::ownership::Owner;
 use super::refusal::Refusal;
 use super::rule::{Key, Rule};
@@ -62,6 +63,7 @@ pub struct Session {
     has_greeted: bool,
     /// `None` until the image shows a device.
     device: Option<Device>,
+    numbers: Numbers,
     /// When each flow was seen first.
     since: BTreeMap<Key, Instant>,
     /// The image has changed since the device was read.
@@ -123,6 +125,7 @@ impl Session {
             now,
             has_greeted: false,
             device: None,
+            numbers: Numbers::default(),
             since: BTreeMap::new(),
             is_stale: false,
             budget: 0,
@@ -194,7 +197,8 @@ impl Session {
         }
         self.is_stale = false;
         self.budget -= i64::try_from(self.client.image().len() + READING).unwrap_or(i64::MAX);
-        let device = Device::read(self.client.image()).map_err(|why| closed(&why.to_string()))?;
+        let device = Device::read(self.client.image(), &mut self.numbers)
+            .map_err(|why| closed(&why.to_string()))?;
         match self.device.take() {
             None => self.up(&device),
             Some(before) if before.dpid != device.dpid => {

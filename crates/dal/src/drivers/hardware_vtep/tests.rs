@@ -5,6 +5,7 @@ mod fake;
 mod hostile;
 mod hosts;
 mod owners;
+mod ports;
 
 use std::time::Duration;
 
@@ -68,7 +69,10 @@ fn with_flows() -> Json {
     let mut rows = plain();
     rows["Physical_Port"][uuid(2)] = json!({
         "name": "eth3", "vlan_bindings": ["map", [[100, reference(3)]]],
-        "other_config": ["map", [["rosemary-100", "0000000000000011 5 0x0 5000 rosemary-5000"]]],
+        "other_config": ["map", [
+            ["rosemary-100", "0000000000000011 5 0x0 5000 rosemary-5000"],
+            ["rosemary-port", "3"],
+        ]],
     });
     rows["Logical_Switch"] = json!({ uuid(3): {
         "name": "rosemary-5000", "description": "", "tunnel_key": 5000, "other_config": ["map", [
@@ -143,12 +147,13 @@ fn binding_and_unknown_addresses_share_a_transaction() {
         "Physical_Locator",
         "Physical_Port",
         "Physical_Port",
+        "Physical_Port",
         "Physical_Locator_Set",
         "Mcast_Macs_Remote",
     ];
     assert_eq!(tables, expected);
     assert_eq!(
-        operations[4]["mutations"],
+        operations[5]["mutations"],
         json!([
             ["vlan_bindings", "delete", 100],
             ["vlan_bindings", "insert", ["map", [[100, ["named-uuid", "network5000"]]]]],
@@ -278,21 +283,6 @@ fn probe_is_answered_by_a_living_device() {
     assert!(!bench.session.has_answered());
     bench.send(&out);
     assert!(bench.session.has_answered());
-}
-
-#[test]
-fn port_changes_are_reported() {
-    let (mut bench, _) = Bench::up(plain());
-    let port = json!({"name": "eth4", "vlan_bindings": ["map", []], "other_config": ["map", []]});
-    let switch = json!({"ports": ["set", [reference(2), reference(9)]], "name": "leaf1",
-        "description": "a test", "tunnel_ips": "10.0.0.1"});
-    let seen = bench.change(&json!({
-        "Physical_Port": { uuid(9): {"new": port} },
-        "Physical_Switch": { uuid(1): {"new": switch, "old": {"ports": reference(2)}} },
-    }));
-    let [Seen::Message(Kind::PortStatus, _, message)] = &seen[..] else { panic!("{seen:?}") };
-    let status = openflow::PortStatus::decode(message).unwrap();
-    assert_eq!((status.desc.port_no, status.reason), (PortNo(4), openflow::PortReason::Add));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use ovsdb::{Condition, Function, Mutation, Mutator, Operation, Row, Until, Uuid,
 
 use super::device::{Correction, Device, Entry, Network, Physical};
 use super::numbering::Binding;
-use super::ownership::{KEY, MADE, Owner, ends_subject, network_subject};
+use super::ownership::{KEY, MADE, Owner, PORT, ends_subject, network_subject};
 use super::refusal::Refusal;
 use super::rule::{Key, Rule};
 use super::schema::{
@@ -102,7 +102,7 @@ impl<'d> Builder<'d> {
     pub(super) fn finish(self) -> Vec<Operation> {
         let mut all = Vec::new();
         // The guards precede every change of the columns that they compare.
-        for Physical { row, bindings } in
+        for Physical { row, bindings, .. } in
             self.guarded.iter().filter_map(|port| self.device.physical.get(port))
         {
             let known = Row::new().with("vlan_bindings", bindings.clone());
@@ -129,8 +129,13 @@ impl<'d> Builder<'d> {
     }
 
     fn bind(&mut self, binding: Binding, vni: u32, owner: Owner) {
-        let Some(port) = self.device.physical.get(&binding.port).map(|it| it.row) else { return };
-        self.guarded.insert(binding.port);
+        let Some(physical) = self.device.physical.get(&binding.port) else { return };
+        let port = physical.row;
+        let is_first = self.guarded.insert(binding.port);
+        if is_first && !physical.is_kept {
+            let number = Some(binding.port.to_string());
+            self.operations.push(set_config(PHYSICAL_PORT, port, PORT.to_owned(), number));
+        }
         let known = self.device.networks.get(&vni);
         let name = known.map_or_else(|| new_name(vni), |network| network.name.clone());
         let text = owner.to_text(&network_subject(vni, &name));

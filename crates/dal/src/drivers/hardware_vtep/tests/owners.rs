@@ -5,7 +5,7 @@ use ovsdb::{Image, Row, Uuid, Value};
 use serde_json::{Value as Json, json};
 
 use super::super::device::Device;
-use super::super::numbering::Binding;
+use super::super::numbering::{Binding, Numbers};
 use super::super::rule::Key;
 use super::super::transaction::{Builder, Edit};
 use super::fake::{Bench, Seen, plain, reference, uuid};
@@ -172,7 +172,7 @@ fn deletion_of_a_row_that_was_taken_is_no_operation() {
             ("Physical_Port", id(2), port),
             ("Logical_Switch", id(3), network.clone()),
         ];
-        Device::read(&Image::of_rows(rows)).unwrap()
+        Device::read(&Image::of_rows(rows), &mut Numbers::default()).unwrap()
     };
     for (subject, is_empty) in [("6000 theirs", false), ("5000 rosemary-5000", true)] {
         let device = device(&format!("0000000000000011 5 0x0 {subject}"));
