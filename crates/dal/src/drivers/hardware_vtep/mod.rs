@@ -33,6 +33,8 @@
 //! | [`transaction`] | edits of flows become operations |
 //! | [`cleaning`] | removal of entries and logical switches that are not needed |
 //! | [`hosts`] | repeated reports of learned hosts |
+//! | [`messages`] | the controller's messages become tasks |
+//! | [`reports`] | changes of the device become messages |
 //! | [`work`] | the order of messages and transactions |
 //! | [`answers`] | multipart replies |
 //! | [`session`] | the session |
@@ -51,9 +53,11 @@ mod answers;
 mod cleaning;
 mod device;
 mod hosts;
+mod messages;
 mod numbering;
 mod ownership;
 mod refusal;
+mod reports;
 mod rule;
 mod schema;
 mod selection;
