@@ -28,7 +28,7 @@ pub(super) struct Cleaning {
     sent: Option<Sent>,
 }
 
-/// What the last transaction does.
+/// The content of the last transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
     Corrections,

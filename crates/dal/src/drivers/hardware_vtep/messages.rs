@@ -9,7 +9,7 @@ use super::rule::{Key, Rule};
 use super::selection::Selection;
 use super::work::Work;
 
-/// What a message requires of the session.
+/// The task of the session with a message.
 #[derive(Debug)]
 pub(super) enum Task {
     /// Nothing.

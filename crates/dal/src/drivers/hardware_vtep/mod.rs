@@ -29,6 +29,7 @@
 //! | [`rule`] | flows of the three forms, from and to match and actions |
 //! | [`ownership`] | cookie, priority and flags as text |
 //! | [`device`] | the device that the database describes |
+//! | [`reader`] | the device's parts, read from the database's image |
 //! | [`selection`] | which flows a modify, delete or request covers |
 //! | [`transaction`] | edits of flows become operations |
 //! | [`cleaning`] | removal of entries and logical switches that are not needed |
@@ -56,6 +57,7 @@ mod hosts;
 mod messages;
 mod numbering;
 mod ownership;
+mod reader;
 mod refusal;
 mod reports;
 mod rule;

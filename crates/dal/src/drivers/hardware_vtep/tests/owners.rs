@@ -31,7 +31,7 @@ fn with_second_end(mut rows: Json) -> Json {
     rows
 }
 
-/// Whether an operation of a transaction is the one that is described.
+/// Whether a transaction has this operation on this row.
 fn has(operations: &Json, op: &str, table: &str, row: u32) -> bool {
     let is_it = |it: &Json| {
         it["op"] == op

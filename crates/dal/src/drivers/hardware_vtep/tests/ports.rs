@@ -22,7 +22,7 @@ fn port_changes_are_reported() {
     assert_eq!((status.desc.port_no, status.reason), (PortNo(4), openflow::PortReason::Add));
 }
 
-/// A row of `Physical_Port` with this entry of `rosemary-port`, if it is not empty.
+/// A row of `Physical_Port`. A `number` that is not empty becomes the entry `rosemary-port`.
 fn port(name: &str, number: &str) -> Json {
     let mut config = vec![json!(["rosemary-port", number])];
     config.retain(|_| !number.is_empty());
