@@ -231,6 +231,8 @@ mod tests {
         let again = [("eth3", None), ("mgmt", None), ("swp3", None)];
         let all = expected(&[(1, "mgmt"), (2, "swp3"), (3, "eth3")]);
         assert_eq!(assigned(&mut numbers, &again), all);
+        // Nor does the lowest free number belong to an absent port.
+        assert_eq!(assigned(&mut numbers, &[("aux", None)]), expected(&[(4, "aux")]));
         // Absent ports give way if there are too many.
         let many: Vec<String> = (0..4095).map(|it| format!("p{it}x")).collect();
         let many = many.iter().map(|name| (name.as_str(), None)).collect();
