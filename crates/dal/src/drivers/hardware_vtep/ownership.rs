@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! column                         key                             value
-//! Logical_Switch.other_config    rosemary-02:00:00:00:00:0a      000100000000002a 49600 0x1 6f1c2a34-....
+//! Logical_Switch.other_config    rosemary-02:00:00:00:00:0a      000100000000002a 49600 0x1 10.0.0.2 6f1c2a34-....
 //!                                rosemary-unknown-dst            (the entry for unknown addresses)
 //!                                rosemary                        made (this controller made the logical switch)
 //! Physical_Port.other_config     rosemary-100                    000100000000002a 49600 0x1 5000 rosemary-5000
@@ -12,15 +12,16 @@
 //! The subject ties the entry to the thing that this controller wrote:
 //!
 //! * The subject of a binding is the tunnel key and the name of its logical switch.
-//! * The subject of an address is the identifier of its row. The database chooses the identifier when it inserts the row. Until the session
-//!   has written the identifier, the subject is the other ends of the tunnels.
+//! * The subject of an address is the other ends of its tunnels and the identifier of its row. The database chooses the identifier when it
+//!   inserts the row, and the session adds it to the entry later.
 //!
-//! Another manager may replace a row and leave the entry behind. Then the subject differs, and the new row belongs to the other manager.
+//! Another manager may replace or change a row and leave the entry behind. Then the subject differs, and the row belongs to the other manager.
 //! The session removes an entry without its subject when it is idle.
 
 use std::net::Ipv4Addr;
 
 use openflow::FlowModFlags;
+use ovsdb::Uuid;
 
 /// The beginning of each key.
 pub(super) const KEY: &str = "rosemary-";
@@ -69,10 +70,11 @@ pub(super) fn is_network(subject: &str, vni: u32, name: &str, is_ambiguous: bool
     its_vni == vni.to_string() && (!is_ambiguous || its_name == name)
 }
 
-/// Returns the subject of an address whose row has no identifier yet: the other ends of its tunnels.
-pub(super) fn ends_subject(ends: &[Ipv4Addr]) -> String {
+/// Returns the subject of an address: the other ends of its tunnels, and the identifier of its row if the row exists already.
+pub(super) fn address_subject(ends: &[Ipv4Addr], row: Option<Uuid>) -> String {
     let ends: Vec<String> = ends.iter().map(ToString::to_string).collect();
-    ends.join(",")
+    let ends = ends.join(",");
+    row.map_or_else(|| ends.clone(), |row| format!("{ends} {row}"))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use ovsdb::{Atom, Image, Row, Uuid, Value};
 
 use super::device::{Correction, Device, Entry, Network, NoDevice, Physical};
 use super::numbering::{Binding, Numbers, tunnel};
-use super::ownership::{KEY, MADE, Owner, PORT, ends_subject, is_network};
+use super::ownership::{KEY, MADE, Owner, PORT, address_subject, is_network};
 use super::rule::Rule;
 use super::schema::{
     LOCATOR, LOCATOR_SET, LOGICAL_ROUTER, LOGICAL_SWITCH, MULTICAST_LOCAL, MULTICAST_REMOTE,
@@ -199,14 +199,14 @@ impl<'i> Reader<'i> {
         let text = columns.and_then(|it| config(it, &key)).and_then(Owner::read);
         let (mut owner, mut correction) = (None, None);
         if let Some((its, subject)) = text {
-            let identifier = row.to_string();
-            let is_row = subject == identifier;
-            if is_row || subject == ends_subject(&rule.ends()) {
+            let identified = address_subject(&rule.ends(), Some(row));
+            let is_row = subject == identified;
+            if is_row || subject == address_subject(&rule.ends(), None) {
                 owner = Some(its);
                 self.used.insert((network, key.clone()));
             }
             if !is_row {
-                let text = Some(its.to_text(&identifier));
+                let text = Some(its.to_text(&identified));
                 correction = Some(Correction { table: LOGICAL_SWITCH, row: network, key, text });
             }
         }

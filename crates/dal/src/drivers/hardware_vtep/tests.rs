@@ -77,8 +77,8 @@ fn with_flows() -> Json {
     rows["Logical_Switch"] = json!({ uuid(3): {
         "name": "rosemary-5000", "description": "", "tunnel_key": 5000, "other_config": ["map", [
             ["rosemary", "made"],
-            ["rosemary-02:00:00:00:00:0b", format!("0000000000000022 6 0x1 {}", uuid(6))],
-            ["rosemary-unknown-dst", format!("0000000000000033 7 0x0 {}", uuid(7))],
+            ["rosemary-02:00:00:00:00:0b", format!("0000000000000022 6 0x1 10.0.0.2 {}", uuid(6))],
+            ["rosemary-unknown-dst", format!("0000000000000033 7 0x0 10.0.0.2 {}", uuid(7))],
         ]],
     }});
     rows["Physical_Locator"] = json!({ uuid(4): {

@@ -10,7 +10,7 @@ use ovsdb::{Condition, Function, Mutation, Mutator, Operation, Row, Until, Uuid,
 
 use super::device::{Correction, Device, Entry, Network, Physical};
 use super::numbering::Binding;
-use super::ownership::{KEY, MADE, Owner, PORT, ends_subject, network_subject};
+use super::ownership::{KEY, MADE, Owner, PORT, address_subject, network_subject};
 use super::refusal::Refusal;
 use super::rule::{Key, Rule};
 use super::schema::{
@@ -164,8 +164,7 @@ impl<'d> Builder<'d> {
             (UNICAST_REMOTE, "locator", Value::set(locators))
         };
         let known = self.device.entries.get(&rule.key()).and_then(|entry| entry.row);
-        let subject = known.map_or_else(|| ends_subject(&rule.ends()), |row| row.to_string());
-        let text = owner.to_text(&subject);
+        let text = owner.to_text(&address_subject(&rule.ends(), known));
         let network = self.network(vni, Some((&what, &text)));
         let row = Row::new().with(column, value);
         if let Some(known) = known {

@@ -84,7 +84,7 @@ fn other_managers_row_of_an_address_is_not_taken_for_ours() {
 fn replaced_row_of_an_address_belongs_to_the_other_manager() {
     let mut rows = with_second_end(with_flows());
     rows["Ucast_Macs_Remote"] = json!({ uuid(50): elsewhere() });
-    for subject in [uuid(6), "10.0.0.2".to_owned()] {
+    for subject in [format!("10.0.0.2 {}", uuid(6)), "10.0.0.2".to_owned()] {
         let entry = format!("0000000000000022 6 0x1 {subject}");
         rows["Logical_Switch"][uuid(3)]["other_config"][1][1][1] = json!(entry);
         let (mut bench, _) = Bench::up(rows.clone());
@@ -101,6 +101,16 @@ fn replaced_row_of_an_address_belongs_to_the_other_manager() {
 }
 
 #[test]
+fn changed_row_of_an_address_belongs_to_the_other_manager() {
+    let (mut bench, _) = Bench::up(with_second_end(with_flows()));
+    let seen = bench.change(&json!({"Ucast_Macs_Remote": { uuid(6): {
+        "new": elsewhere(), "old": {"locator": reference(4)}} }}));
+    assert!(matches!(seen[..], [Seen::Message(Kind::FlowRemoved, ..)]), "{seen:?}");
+    bench.send(&encoded(&FlowMod::delete(unicast()), 1));
+    assert_eq!(bench.transactions, [] as [Json; 0]);
+}
+
+#[test]
 fn identifier_of_a_new_row_is_recorded() {
     let mut rows = with_flows();
     let entry = |subject: &str| format!("0000000000000022 6 0x1 {subject}");
@@ -109,12 +119,13 @@ fn identifier_of_a_new_row_is_recorded() {
     assert!(flows(&mut bench).iter().any(|flow| (flow.0, &flow.2) == (0x22, &unicast())));
     bench.pass(20).unwrap();
     let key = "rosemary-02:00:00:00:00:0b";
+    let identified = format!("10.0.0.2 {}", uuid(6));
     assert_eq!(
         bench.transactions[0],
         json!([{"op": "mutate", "table": "Logical_Switch",
         "where": [["_uuid", "==", reference(3)]], "mutations": [
             ["other_config", "delete", key],
-            ["other_config", "insert", ["map", [[key, entry(&uuid(6))]]]],
+            ["other_config", "insert", ["map", [[key, entry(&identified)]]]],
         ]}])
     );
 }
@@ -127,7 +138,7 @@ fn changed_row_keeps_its_identifier() {
     bench.send(&encoded(&flow.apply(&to), 1));
     let written = bench.transactions[0].as_array().unwrap().last().unwrap().clone();
     let text = &written["mutations"][1][2][1][0][1];
-    assert_eq!(*text, format!("0000000000000044 6 0x1 {}", uuid(6)));
+    assert_eq!(*text, format!("0000000000000044 6 0x1 10.0.0.3 {}", uuid(6)));
 }
 
 #[test]
