@@ -101,7 +101,7 @@ impl<'lab> Network<'lab> {
     /// A step failed.
     pub(super) fn start(
         lab: &'lab Lab,
-        forwarder: Forwarder,
+        (forwarder, of): (Forwarder, Of),
         limit: Duration,
     ) -> anyhow::Result<Self> {
         lab.run("mount", &["-t", "tmpfs", "-o", DISK, "chaos", STATE])?;
@@ -128,7 +128,7 @@ impl<'lab> Network<'lab> {
             "[[deny]]\nfrom = \"10.0.0.1\"\nto = \"10.0.0.2\"\n",
         )?;
         let binary = with_a_clock(lab)?;
-        let net = Net::of(lab, Of::V1_3, Rosemary::start(lab, &binary, &[])?)?;
+        let net = Net::of(lab, of, Rosemary::start(lab, &binary, &[])?)?;
         for (one, other) in [(&net.h1, &net.h2), (&net.h1, &net.h3), (&net.h3, &net.h1)] {
             one.knows(other)?;
         }
