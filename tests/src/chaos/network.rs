@@ -55,6 +55,8 @@ pub(super) struct Network<'lab> {
     versions: Versions,
     limit: Duration,
     start: Start,
+    /// The controller's address in two forms, the present one first. With the other one the switch connects again.
+    addresses: [&'static str; 2],
 }
 
 /// The packages of the app that is upgraded.
@@ -139,7 +141,9 @@ impl<'lab> Network<'lab> {
         let denied = net.h2.watch()?;
         let nothing = Resources::of(std::process::id())?;
         let start = Start { flows: Vec::new(), monitor: nothing, kernel: nothing };
-        let mut network = Self { lab, net, denied, binary, config, versions, limit, start };
+        let addresses = ["tcp:127.0.0.1:6653", "tcp:127.0.0.1"];
+        let mut network =
+            Self { lab, net, denied, binary, config, versions, limit, start, addresses };
         network.note_start()?;
         Ok(network)
     }
@@ -214,9 +218,8 @@ impl<'lab> Network<'lab> {
             Fault::Stop(program) => send(before, program, Signal::STOP),
             Fault::Misbehave(harm) => self.packet_in(harm as u16),
             Fault::Disconnect => {
-                // `connect_to` with the address in another form makes Open vSwitch connect again.
-                self.net.s1.connect_to("tcp:127.0.0.1")?;
-                Ok(self.net.s1.connect_to("tcp:127.0.0.1:6653")?)
+                self.addresses.reverse();
+                Ok(self.net.s1.connect_to(self.addresses[0])?)
             }
             Fault::Unguard => {
                 send(before, FIREWALL, Signal::STOP)?;
@@ -300,6 +303,9 @@ impl<'lab> Network<'lab> {
         let mut filled = matches!(fault, Fault::FullDisk(_));
         let victim = fault.victim().and_then(|victim| were.get(&victim.to_string())?.pid);
         let mut again = Instant::now();
+        let earlier = before.switch(&dpid).map(|switch| switch.epoch);
+        let is_connected =
+            |now: Option<_>| now.is_some() && (fault != Fault::Disconnect || now != earlier);
         loop {
             let status = self.net.status()?;
             let are = programs(&status);
@@ -316,7 +322,7 @@ impl<'lab> Network<'lab> {
             if restarted
                 && !filled
                 && are.values().all(|is| is.runs)
-                && status.switch(&dpid).is_some()
+                && is_connected(status.switch(&dpid).map(|it| it.epoch))
             {
                 return Ok((status, began.elapsed()));
             }
