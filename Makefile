@@ -152,7 +152,7 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 
 # The page comes first: rosemary-northbound contains it, and would be compiled again.
 test: ui check simulate build python ## everything: check, a simulation, the system tests against Open vSwitch, the page in Chromium, generated requests to the API
-	@.ci/need $(LAB) chromium node setpriv openssl minisign ovs-pki tshark mn strace faketime zsh curl promtool
+	@.ci/need $(LAB) chromium node setpriv openssl minisign ovs-pki tshark mn strace gdb faketime zsh curl promtool vtep-ctl
 	target/python/bin/python3 -m unittest discover --start-directory python/tests
 	target/python/bin/python3 -m unittest discover --start-directory experiments/tests
 	@etc/make-ryu.sh $(RYU)

@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 use control::app::{AppId, Installation};
 use control::flight::FlightReader;
 use control::hosting::Hosting;
-use control::kernel::{AnnouncedApp, KernelReply, KernelRequest, PlainTcp, Tuning};
+use control::kernel::{
+    AnnouncedApp, KernelReply, KernelRequest, ListensAt, PlainTcp, Southbound, Tuning,
+};
 use control::policy::{Fail, Policy, Stage};
 use openflow::{
     Action, Dpid, Header, Hello, Kind, PacketIn, PacketOut, PortDescReply, PortNo, Version, append,
@@ -144,7 +146,7 @@ impl Rig {
         };
         let apps: Vec<AnnouncedApp> = stages.iter().enumerate().map(app).collect();
         let start = KernelRequest::Start {
-            listeners: vec![address],
+            listeners: vec![ListensAt { address, protocol: Southbound::OpenFlow }],
             run_as: None,
             apps: apps.clone(),
             plain: PlainTcp::Loopback,

@@ -31,7 +31,7 @@ const OF_HOSTINGS: [&str; 7] = [
 ];
 
 /// The dependencies between crates of the same floor, with the reason. All others lead to a lower floor.
-const SAME_FLOOR: [(&str, &str, &str); 6] = [
+const SAME_FLOOR: [(&str, &str, &str); 7] = [
     (
         "cli",
         "monitor",
@@ -42,6 +42,7 @@ const SAME_FLOOR: [(&str, &str, &str); 6] = [
         "control",
         "the file sets policies, capabilities and tuning, which are messages to the kernel",
     ),
+    ("dal", "ovsdb", "a driver speaks to devices that are configured by their databases"),
     ("keys", "control", "purposes of keys and roles of users are in the messages about them"),
     ("northbound", "metrics", "one of its routes is the text for Prometheus"),
     ("northbound", "view", "its answers are those of the command"),

@@ -302,6 +302,44 @@ class Refused(_AboutSwitch):
     @property
     def remedy(self) -> str | None: ...
 
+_Outcome: TypeAlias = Literal["atomic", "ordered", "refused", "failed", "unanswered"]
+
+@final
+class Committed(_AboutSwitch):
+    def __new__(
+        cls,
+        *,
+        dpid: int,
+        epoch: int = 0,
+        version: int = 4,
+        commit: int,
+        outcome: _Outcome,
+        outside: int,
+        index: int | None,
+        why: str | None,
+        remedy: str | None,
+        error: tuple[int, int] | None,
+        is_partial: bool,
+    ) -> Committed: ...
+    @property
+    def commit(self) -> int: ...
+    @property
+    def outcome(self) -> _Outcome: ...
+    @property
+    def outside(self) -> int: ...
+    @property
+    def index(self) -> int | None: ...
+    @property
+    def why(self) -> str | None: ...
+    @property
+    def remedy(self) -> str | None: ...
+    @property
+    def error(self) -> tuple[int, int] | None: ...
+    @property
+    def is_partial(self) -> bool: ...
+    @property
+    def is_applied(self) -> bool: ...
+
 @final
 class RequestLost(_AboutSwitch):
     def __new__(cls, *, dpid: int, epoch: int = 0, version: int = 4, xid: int, why: str) -> RequestLost: ...
@@ -543,6 +581,22 @@ _GroupType: TypeAlias = Literal["all", "select", "indirect", "fast-failover"]
 _Request: TypeAlias = Literal["desc", "flow", "aggregate", "table", "port", "group", "group-desc", "port-desc"]
 
 @final
+class GroupMod:
+    def __new__(
+        cls, command: _Command, group_id: int, buckets: Sequence[Bucket] = (), group_type: _GroupType = "all"
+    ) -> GroupMod: ...
+
+@final
+class MeterMod:
+    def __new__(
+        cls,
+        command: _Command,
+        meter_id: int,
+        bands: Sequence[MeterBand] = (),
+        flags: Sequence[_MeterFlag] = ("kbps",),
+    ) -> MeterMod: ...
+
+@final
 class Zone:
     @property
     def name(self) -> str: ...
@@ -598,6 +652,7 @@ class Zone:
         bands: Sequence[MeterBand] = (),
         flags: Sequence[_MeterFlag] = ("kbps",),
     ) -> int: ...
+    def commit(self, to: Switch, changes: Sequence[FlowMod | GroupMod | MeterMod]) -> int: ...
     def barrier(self, to: Switch) -> int: ...
     def request(self, to: Switch, what: _Request, matching: Match | None = None, port: int | None = None) -> int: ...
     def own_priority(self, on_switch: int) -> int | None: ...

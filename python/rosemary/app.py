@@ -10,6 +10,7 @@ from ._native import (
     Alert,
     AppsEvent,
     BrokerEvent,
+    Committed,
     DrainEvent,
     Error,
     FlowRemoved,
@@ -90,6 +91,14 @@ class App:
         """The kernel refused a message of this app."""
         remedy = f"; {event.remedy}" if event.remedy else ""
         network.warn(f"a message was refused: {event.why}{remedy}")
+
+    def on_committed(self, event: Committed, network: Network) -> None:
+        """The outcome of a change set of this app. The default logs a set that was not applied."""
+        if not event.is_applied:
+            at = "" if event.index is None else f", change {event.index}"
+            partial = "; changes of it may have been applied" if event.is_partial else ""
+            remedy = f"; {event.remedy}" if event.remedy else ""
+            network.warn(f"change set {event.commit} was not applied{at}: {event.why}{partial}{remedy}")
 
     def on_request_lost(self, event: RequestLost, network: Network) -> None:
         """The kernel was restarted before the reply to a request arrived."""
@@ -224,6 +233,7 @@ class App:
                 Error: self.on_error,
                 FlowRemoved: self.on_flow_removed,
                 Refused: self.on_refused,
+                Committed: self.on_committed,
                 RequestLost: self.on_request_lost,
                 Lost: self.on_lost,
                 FlowsMissing: self.on_flows_missing,

@@ -52,6 +52,9 @@ class RecordingNetwork:
     def meter_mod(self, to, command, meter_id, bands=(), flags=("kbps",)) -> int:
         return self._record("meter_mod", to, command, meter_id, bands, flags)
 
+    def commit(self, to, changes) -> int:
+        return self._record("commit", to, list(changes))
+
     def barrier(self, to) -> int:
         return self._record("barrier", to)
 

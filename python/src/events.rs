@@ -51,8 +51,8 @@ macro_rules! event {
         #[derive(Debug)]
         pub(crate) struct $name {
             /// The switch.
-            switch: Switch,
-            $($(#[$field_doc])* $field: $type,)*
+            pub(crate) switch: Switch,
+            $($(#[$field_doc])* pub(crate) $field: $type,)*
         }
 
         #[pymethods]
@@ -239,6 +239,27 @@ event! {
     }
 }
 event! {
+    /// The outcome of a change set of the app.
+    Committed, "committed" {
+        /// The number of the set, as `commit` returned it.
+        commit: u32,
+        /// "atomic" or "ordered" if the switch has applied the set, else "refused", "failed" or "unanswered".
+        outcome: String,
+        /// With "atomic": the number of changes that the switch applied before or after the atomic step.
+        outside: u32,
+        /// The change that was refused, counted from 0; `None` if it is the set as a whole.
+        index: Option<u32>,
+        /// Why the set was not applied, for people.
+        why: Option<String>,
+        /// The line of the configuration that would admit the refused change.
+        remedy: Option<String>,
+        /// With "failed": the type and the code of the switch's error.
+        error: Option<(u16, u16)>,
+        /// Whether changes of a set that was not applied as a whole may have been applied.
+        is_partial: bool,
+    }
+}
+event! {
     /// The request is not answered any more.
     RequestLost, "request-lost" {
         /// The request's transaction id.
@@ -274,6 +295,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Error>()?;
     module.add_class::<FlowRemoved>()?;
     module.add_class::<Refused>()?;
+    module.add_class::<Committed>()?;
     module.add_class::<RequestLost>()?;
     module.add_class::<FlowsMissing>()?;
     module.add_class::<FlowsKept>()?;

@@ -8,6 +8,7 @@
 //! | [`events`] | the classes of events |
 //! | [`http`] | HTTP requests to the app, and its answers |
 //! | [`matching`], [`action`], [`flow`], [`meter`] | matches, actions, flow-mods, meters |
+//! | [`changes`] | change sets, and their outcomes |
 //! | [`nicira`] | the actions of Open vSwitch |
 //! | [`services`] | events and exceptions of services, and how their clients use the zone |
 //! | [`storage`], [`topology`], [`hosts`], [`stats`], [`broker`], [`apps`] | the clients of services |
@@ -28,6 +29,7 @@
 mod action;
 mod apps;
 mod broker;
+mod changes;
 mod codec;
 mod drain;
 mod events;
@@ -72,6 +74,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<flow::FlowMod>()?;
     module.add_class::<flow::Bucket>()?;
     meter::add(module)?;
+    changes::add_classes(module)?;
     services::add(module)?;
     storage::add(module)?;
     broker::add(module)?;

@@ -4,8 +4,7 @@
 //! first (`sdk/src/own.rs`).
 
 use openflow::{
-    EncodeError, FlowStatsRequest, GroupKind, GroupMod, GroupModCommand, Kind, MultipartRequest,
-    PacketOut, PortNo, Version,
+    EncodeError, FlowStatsRequest, GroupMod, Kind, MultipartRequest, PacketOut, PortNo, Version,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,6 +13,7 @@ use sdk::own::Own;
 use zone::host::ZoneHost;
 
 use crate::action::{Action, actions};
+use crate::changes;
 use crate::events::{PacketIn, Switch};
 use crate::flow::{Bucket, FlowMod, value_error};
 use crate::matching::Match;
@@ -26,12 +26,12 @@ const USUAL_MESSAGE: usize = 512;
 /// The longest message.
 const LONGEST_MESSAGE: usize = u16::MAX as usize;
 
-fn own(host: &ZoneHost) -> Own {
+pub(crate) fn own(host: &ZoneHost) -> Own {
     let numbers = host.numbers();
     Own { priorities: numbers.band, groups: numbers.groups, meters: numbers.meters }
 }
 
-fn version_of(switch: Switch) -> PyResult<Version> {
+pub(crate) fn version_of(switch: Switch) -> PyResult<Version> {
     Version::from_wire(switch.version).map_err(|it| value_error(&it))
 }
 
@@ -41,20 +41,6 @@ pub(crate) const COMMANDS: &str = "\"add\", \"modify\" or \"delete\"";
 /// The error for a word that is none of `words`.
 pub(crate) fn unknown_word(given: &str, what: &str, words: &str) -> PyErr {
     PyValueError::new_err(format!("{given:?} is no {what}; use {words}"))
-}
-
-/// Returns the group type of this name.
-pub(crate) fn group_kind(name: &str) -> PyResult<GroupKind> {
-    Ok(match name {
-        "all" => GroupKind::All,
-        "select" => GroupKind::Select,
-        "indirect" => GroupKind::Indirect,
-        "fast-failover" => GroupKind::FastFailover,
-        other => {
-            let words = "\"all\", \"select\", \"indirect\" or \"fast-failover\"";
-            return Err(unknown_word(other, "type of a group", words));
-        }
-    })
 }
 
 /// Encodes a message in the ring and returns its transaction id.
@@ -152,16 +138,8 @@ impl Zone {
         buckets: Vec<PyRef<'_, Bucket>>,
         group_type: &str,
     ) -> PyResult<u32> {
-        let command = match command {
-            "add" => GroupModCommand::Add,
-            "modify" => GroupModCommand::Modify,
-            "delete" => GroupModCommand::Delete,
-            other => return Err(unknown_word(other, "command for a group", COMMANDS)),
-        };
-        let kind = group_kind(group_type)?;
-        let buckets = buckets.iter().map(|bucket| bucket.0.clone()).collect();
+        let group_mod = changes::group_mod(command, group_id, &buckets, group_type)?;
         let version = version_of(to)?;
-        let group_mod = GroupMod { command, kind, group_id, buckets };
         self.sending(|host, xid| {
             let group_mod = own(host).group_mod(&group_mod).map_err(|it| value_error(&it))?;
             send(host, xid, to, USUAL_MESSAGE, |xid, room| group_mod.encode(version, xid, room))

@@ -6,11 +6,11 @@ use pyo3::prelude::*;
 use sdk::Dpid;
 use sdk::wanted::{self as raw, Exception, Notice as RawNotice, Owns, Settings};
 
+use crate::changes::group_kind;
 use crate::events::Switch;
 use crate::flow::{Bucket, FlowMod, value_error};
 use crate::matching::Match;
 use crate::meter::{self, MeterBand, usual_flags};
-use crate::network::group_kind;
 use crate::services::seconds;
 use crate::zone::Zone;
 

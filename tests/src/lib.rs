@@ -74,6 +74,7 @@ pub mod sockets;
 pub mod stream;
 pub mod traces;
 pub mod verdicts;
+pub mod vtep;
 
 use std::env;
 use std::panic::{self, AssertUnwindSafe};

@@ -69,13 +69,17 @@ fn valid(schema: &Value, value: &Value, place: &str) -> anyhow::Result<()> {
                 }
             }
             "additionalProperties" => {
-                ensure!(rule == &Value::Bool(false), "{place}: unknown rule {rule}");
-                let known = rules.get("properties").context("properties")?;
-                for key in value.as_object().into_iter().flatten().map(|(key, _)| key) {
+                let known = rules.get("properties");
+                let fields = value.as_object().into_iter().flatten();
+                for (key, field) in
+                    fields.filter(|(key, _)| known.is_none_or(|it| it.get(key).is_none()))
+                {
+                    let place = format!("{place}.{key}");
                     ensure!(
-                        known.get(key).is_some(),
-                        "{place}.{key} is not in the schema; add it to docs/schemas"
+                        rule.is_object(),
+                        "{place} is not in the schema; add it to docs/schemas"
                     );
+                    valid(rule, field, &place)?;
                 }
             }
             keyword => {
@@ -131,6 +135,10 @@ mod tests {
         ] {
             assert!(check(json).unwrap_err().contains(part), "{json}");
         }
+        let of_numbers = serde_json::json!({ "additionalProperties": { "type": "integer" } });
+        let check = |json| valid(&of_numbers, &json, "top");
+        assert!(check(serde_json::json!({ "any": 1 })).is_ok());
+        assert!(check(serde_json::json!({ "any": "1" })).is_err());
         let unknown = serde_json::json!({ "pattern": "a" });
         assert!(valid(&unknown, &Value::Null, "top").is_err());
     }

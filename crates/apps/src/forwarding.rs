@@ -70,8 +70,8 @@ use rosemary_sdk::services::table::{TableEvent, TableWatch};
 use rosemary_sdk::services::topology::{LinkRecord, PortRecord};
 use rosemary_sdk::topology::{Graph, Topology, TopologyEvent};
 use rosemary_sdk::{
-    Action, App, Batch, Event, FlowMod, FlowRemoved, FlowsKept, Match, Network, PortChange, Reply,
-    SwitchError, Template, export_app,
+    Action, App, Batch, Committed, Event, FlowMod, FlowRemoved, FlowsKept, Match, Network,
+    NotApplied, PortChange, Reply, SwitchError, Template, export_app,
 };
 
 use self::config::Config;
@@ -158,6 +158,12 @@ impl Forwarding {
             }
             None => {}
         }
+        match event {
+            Event::SnapshotBegin | Event::Lost(_) => self.outbox.forget_sets(None),
+            Event::SwitchDown(switch) => self.outbox.forget_sets(Some(switch.dpid)),
+            Event::Committed(committed) => self.on_committed(committed, network),
+            _ => {}
+        }
         let news = self.hosts.on_event(event);
         let outlet = &mut Outlet::new(network, &mut self.outbox, &self.hosts);
         if let Some(news) = news {
@@ -178,6 +184,7 @@ impl Forwarding {
             Event::FlowRemoved(removed) => on_flow_removed(forwarder, removed, outlet),
             Event::FlowsKept(kept) => on_flows_kept(forwarder, kept, outlet),
             Event::Error(error) => on_error(forwarder, error, outlet),
+            Event::Lost(_) => forwarder.on_lost(outlet),
             _ => {}
         }
     }
@@ -190,9 +197,23 @@ impl Forwarding {
         let outlet = &mut Outlet::new(network, &mut self.outbox, &self.hosts);
         let next = self.forwarder.go_on(outlet);
         let flush = self.outbox.flush(network);
+        while let Some((switch, set)) = self.outbox.take_unsent() {
+            let outlet = &mut Outlet::new(network, &mut self.outbox, &self.hosts);
+            self.forwarder.on_changed(switch, set, false, outlet);
+        }
         for at in [next, flush, self.read_at].into_iter().flatten() {
             network.wake_at(at);
         }
+    }
+
+    fn on_committed(&mut self, committed: &Committed<'_>, network: &mut Network<'_>) {
+        let switch = committed.switch;
+        let Some(set) = self.outbox.take_set(switch, committed.commit) else { return };
+        let outlet = &mut Outlet::new(network, &mut self.outbox, &self.hosts);
+        if let Err(NotApplied::Failed { error, .. }) = &committed.outcome {
+            outlet.log_error(switch.dpid, error);
+        }
+        self.forwarder.on_changed(switch, set, committed.outcome.is_ok(), outlet);
     }
 
     fn read_graph(&mut self, network: &mut Network<'_>) {

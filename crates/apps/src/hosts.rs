@@ -1,7 +1,7 @@
 //! Learns where the hosts of the network are, and publishes it as the service `hosts`.
 //!
 //! It sees copies of all packets that reach the controller, and learns from ARP, IPv6 neighbour discovery, DHCP and IP
-//! (`hosts/sighting.rs`). The service `topology` says behind which ports a host can be. A host that seems to move, and an
+//! (`hosts/sighting.rs`). A switch that sends no packets reports the hosts that it has learned by itself. The service `topology` says behind which ports a host can be. A host that seems to move, and an
 //! address that seems to be another host's, are probed first (`hosts/tracker.rs`): nobody takes a host's place or address
 //! while the host answers. What looks like an attack becomes an incident (`hosts/reports.rs`).
 //!
@@ -136,6 +136,7 @@ impl App for Hosts {
                 let at = Endpoint { dpid: packet_in.switch.dpid, port: packet_in.in_port };
                 tracker.packet(at, packet_in.data, now);
             }
+            (Event::Host(host), None) => tracker.learned(&host, now),
             (Event::SnapshotBegin, None) => {
                 self.switches.clear();
                 tracker.snapshot(now);

@@ -126,6 +126,7 @@ fn text(report: &Report, width: Option<usize>) -> (String, Vec<String>) {
         }
     }
     notes.extend(switches.as_deref().and_then(switches::about_refused));
+    notes.extend(switches.iter().flatten().filter_map(switches::about_packets));
     (text, notes)
 }
 
@@ -329,6 +330,11 @@ mod tests {
                     app: Some("learning-switch".into()),
                 }),
                 failing: Vec::new(),
+                no_packets: None,
+                flow_monitor: control::query::FlowMonitorState::Off,
+                flow_monitor_off: Some("it refused it".into()),
+                requests: [("heal".to_owned(), 3)].into(),
+                role: None,
                 packet_ins: 5,
                 dropped: 0,
                 pauses: 0,
@@ -362,6 +368,7 @@ mod tests {
             r#""address":"127.0.0.1:43210","transport":"tls 1.3","epoch":1,"ports":2,"#,
             r#""n_tables":254,"table_size":1000000,"flows":95,"foreign_flows":0,"fullest":{"table":0,"flows":95,"#,
             r#""size":100,"nearly_full":true,"app":"learning-switch"},"failing":[],"#,
+            r#""flow_monitor":"off","flow_monitor_off":"it refused it","requests":{"heal":3},"role":null,"#,
             r#""packet_ins":5,"dropped":0,"pauses":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
             r#""refused":0,"unsent":0,"errors":0}],"switches_error":null,"#,
             r#""health":{"verdict":"degraded","reasons":["the app learning-switch is waiting: killed by SIGKILL"]}}"#

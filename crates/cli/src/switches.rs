@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow, ensure};
 use clap::Args;
 use config::instance::InstancePaths;
 use control::details::{PortDetails, SwitchDescription, TableStatus};
-use control::query::SwitchStatus;
+use control::query::{FlowMonitorState, NoPackets, SwitchStatus};
 use openflow::Dpid;
 use serde::Serialize;
 use view::status::{failing, fullest};
@@ -22,17 +22,21 @@ const AFTER_HELP: &str = concat!(
 NAME is that of the switch's local port, which Open vSwitch calls like the bridge. CONNECTION is the number of the present connection, which no other connection gets. The counters start with it. \
 DROPPED counts packet-ins that were dropped because apps did not keep up, UNGUARDED those that were dropped because a \
 guard was silent or down. FLOW-MODS and PACKET-OUTS count messages of apps to the switch, REFUSED those that the kernel \
-refused, with the reasons in `rosemary logs kernel`, ERRORS error messages of the switch. FLOWS is the number that the switch \
-reported last: every 10 s while apps add flows, and every 30 s later.
+refused, with the reasons in `rosemary logs kernel`, ERRORS error messages of the switch. FLOWS is the present number if the switch \
+reports each change of its flows (`rosemary switches SWITCH` says so). Otherwise it is the number that the switch reported last: every \
+10 s while apps add flows, and every 30 s later.
 
-With SWITCH, Rosemary requests the description, tables and ports from the switch now; what it does not report in time is \
+With SWITCH, Rosemary also prints how it knows the flows of the switch, and how often it has requested flows and tables, by the reason: \
+`heal` to notice lost flows, `orphans` to find flows without an app, `count` for numbers of flows, `apps` to tell apps their flows, `bands` \
+after a priority band has moved, `check` to check the reports of the switch once an hour, `monitor` to begin these reports, `operator` for \
+commands and the HTTP interface, `description` after it has connected. It requests the description, tables and ports from the switch now; what it does not report in time is \
 left out (null in JSON) with the reason. ",
     about_switch!(),
     " A dash stands for a number that the switch does not report. LOOKUPS counts packets that were looked up in the table, MATCHED those \
 that matched one of its flows. `rosemary ports --help` explains the columns of ports.
 
 In JSON the columns have the names dpid (SWITCH), name, version (OPENFLOW), address, transport, epoch (CONNECTION), ports, flows, \
-packet_ins, dropped, guarded (UNGUARDED), flow_mods, packet_outs, refused and errors.
+flow_monitor, requests, role, packet_ins, dropped, guarded (UNGUARDED), flow_mods, packet_outs, refused and errors.
 
 Exit codes: 0 Rosemary and the switch answered; 1 one of them did not; 2 wrong usage."
 );
@@ -73,6 +77,7 @@ pub fn run(args: &SwitchesArgs) -> anyhow::Result<()> {
     } else {
         say::table(&table(&switches).format(output_width(args.wide)))?;
         about_refused(&switches).iter().for_each(say::note);
+        switches.iter().filter_map(about_packets).for_each(say::note);
         say::data(faults(&switches))
     }
 }
@@ -150,7 +155,11 @@ impl FullSwitch {
             status.refused,
             status.errors
         );
-        let mut notes = Vec::new();
+        let _ = writeln!(text, "{}", about_flows(status));
+        if let Some(role) = &status.role {
+            let _ = writeln!(text, "Rosemary has the role {role} there");
+        }
+        let mut notes: Vec<String> = about_packets(status).into_iter().collect();
         if let Some(tables) = tables {
             let is_used = |it: &&TableStatus| it.flows > Some(0) || it.lookups > Some(0);
             let used = tables.iter().filter(|it| it.table == 0 || is_used(it));
@@ -184,12 +193,47 @@ impl FullSwitch {
     }
 }
 
+/// Says how the kernel knows the flows of a switch, and how often it has requested them.
+fn about_flows(status: &SwitchStatus) -> String {
+    let means = match status.flow_monitor {
+        FlowMonitorState::On => "It reports each change of its flows".to_owned(),
+        FlowMonitorState::Others => "It reports the changes of its flows by others".to_owned(),
+        FlowMonitorState::Waiting => "It was asked to report changes of its flows".to_owned(),
+        FlowMonitorState::Paused => "It has paused the reports about its flows".to_owned(),
+        FlowMonitorState::Off => {
+            let why = status.flow_monitor_off.as_ref();
+            let why = why.map_or_else(String::new, |why| format!(": {why}"));
+            format!("It does not report changes of its flows{why}")
+        }
+    };
+    let requests = status.requests.iter().filter(|(_, count)| **count > 0);
+    let requests: Vec<String> =
+        requests.map(|(reason, count)| format!("{count} {reason}")).collect();
+    if requests.is_empty() {
+        return means;
+    }
+    // A line of its own for every three reasons, so that each fits a narrow terminal.
+    let lines: Vec<String> = requests.chunks(3).map(|few| few.join(", ")).collect();
+    format!("{means}\nRequests for flows and tables: {}", lines.join(",\n  "))
+}
+
 /// Returns a note about messages of apps that the kernel refused, if there are any.
 pub(crate) fn about_refused(switches: &[SwitchStatus]) -> Option<String> {
     let refused: u64 = switches.iter().map(|switch| switch.refused).sum();
     (refused > 0).then(|| {
         format!("{refused} messages of apps were refused: see `rosemary logs kernel` for why")
     })
+}
+
+/// Returns a note about a switch that exchanges no packets with a controller.
+pub(crate) fn about_packets(switch: &SwitchStatus) -> Option<String> {
+    let NoPackets { why, apps } = switch.no_packets.as_ref()?;
+    let switch = switch.name.as_deref().unwrap_or(&switch.dpid);
+    let apps = match &apps[..] {
+        [] => String::new(),
+        apps => format!("; these apps need packet-ins and do not get it: {}", apps.join(", ")),
+    };
+    Some(format!("{switch}: {why}{apps}"))
 }
 
 /// Returns one line per switch.

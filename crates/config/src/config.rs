@@ -52,6 +52,8 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// The addresses at which switches connect.
     pub listen: Vec<SocketAddr>,
+    /// The addresses at which devices with the OVSDB schema `hardware_vtep` connect.
+    pub vtep_listen: Vec<SocketAddr>,
     /// The switches that may use plain TCP.
     pub plain: Option<PlainTcp>,
     /// The directory of the keys for TLS.
@@ -191,14 +193,24 @@ impl Config {
         let findings = Findings::default();
         let top = Table::new("this file", &TOP_KEYS, 0, parsed.get_ref(), &findings);
         let base = file.parent().unwrap_or(Path::new("/"));
-        let Controller { listen, plain, tls_dir, workers, tuning, orphans, runtime_dir, state_dir } =
-            Controller::read(&top, base);
+        let Controller {
+            listen,
+            vtep_listen,
+            plain,
+            tls_dir,
+            workers,
+            tuning,
+            orphans,
+            runtime_dir,
+            state_dir,
+        } = Controller::read(&top, base);
         let (require, hang) = zones::read(&top);
         let before = findings.count();
         let sessions = Sessions::read(&top);
         let are_sessions_valid = findings.count() == before;
         let mut config = Self {
             listen,
+            vtep_listen,
             plain,
             tls_dir,
             workers,

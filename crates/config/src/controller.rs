@@ -11,8 +11,9 @@ use super::value::Table;
 use super::words::path;
 
 /// The keys of `[controller]`.
-pub const CONTROLLER_KEYS: [&str; 13] = [
+pub const CONTROLLER_KEYS: [&str; 14] = [
     "listen",
+    "vtep-listen",
     "openflow",
     "plain",
     "tls-dir",
@@ -31,6 +32,7 @@ pub const CONTROLLER_KEYS: [&str; 13] = [
 #[derive(Debug, Default)]
 pub(super) struct Controller {
     pub(super) listen: Vec<SocketAddr>,
+    pub(super) vtep_listen: Vec<SocketAddr>,
     pub(super) plain: Option<PlainTcp>,
     pub(super) tls_dir: Option<PathBuf>,
     pub(super) workers: Option<u16>,
@@ -52,9 +54,10 @@ impl Controller {
         let dir = |key| -> Option<PathBuf> {
             Some(base.join(table.read(key, "the path of a directory", path)?))
         };
-        let listen = table.list("listen", address, |it| it.text()?.parse().ok());
+        let addresses = |key| table.list(key, address, |it| it.text()?.parse().ok());
         Self {
-            listen: listen.unwrap_or_default(),
+            listen: addresses("listen").unwrap_or_default(),
+            vtep_listen: addresses("vtep-listen").unwrap_or_default(),
             plain: table.read("plain", plain, |it| it.text()?.parse().ok()),
             tls_dir: dir("tls-dir"),
             workers: table.read("workers", &workers, |it| {

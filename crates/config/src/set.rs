@@ -7,7 +7,8 @@
 //! meant. `allow` in the `[[app]]` of an app that the fault names makes it neither.
 
 use control::policy::{Band, Capability, Policy, Stage};
-use names::Service;
+use names::{Service, Southbound};
+use openflow::Dpid;
 
 use super::app::AppConfig;
 use super::role::{Need, Role};
@@ -31,11 +32,13 @@ pub enum Fault {
     GuardsNothing,
     /// An app comes after a forwarder of all its packets.
     AfterForwarder,
+    /// An app that decides about packets names a switch that sends none.
+    NoPackets,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::GuardStage,
         Self::ForwarderStage,
         Self::TwoForwarders,
@@ -44,6 +47,7 @@ impl Fault {
         Self::NoForwarder,
         Self::GuardsNothing,
         Self::AfterForwarder,
+        Self::NoPackets,
     ];
 
     /// Its name in `allow`.
@@ -57,6 +61,7 @@ impl Fault {
             Self::NoForwarder => "no-forwarder",
             Self::GuardsNothing => "guards-nothing",
             Self::AfterForwarder => "after-forwarder",
+            Self::NoPackets => "no-packets",
         }
     }
 
@@ -70,6 +75,7 @@ impl Fault {
         match self {
             Self::GuardStage | Self::ForwarderStage => "stage",
             Self::AboveGuard => "band",
+            Self::NoPackets => "dpids",
             _ => "name",
         }
     }
@@ -124,6 +130,7 @@ pub(super) fn judge(apps: &[AppConfig], policies: &[Policy]) -> Vec<SetFault> {
     faults.extend(set.missing_needs());
     faults.extend(set.useless_guards());
     faults.extend(set.after_forwarders());
+    faults.extend(set.without_packets());
     let is_allowed = |fault: &SetFault| {
         let allows = |app: &&AppConfig| fault.apps.contains(&app.name);
         apps.iter().filter(allows).any(|app| app.allow.contains(&fault.fault))
@@ -296,6 +303,29 @@ impl<'a> Set<'a> {
                      priorities; move its [[app]] before that of {first_name}"
                 );
                 faults.push(SetFault::warning(Fault::AfterForwarder, &[it, first], what));
+            }
+        }
+        faults
+    }
+}
+
+impl Set<'_> {
+    /// Apps that need packet-ins of a device that sends none.
+    fn without_packets(&self) -> Vec<SetFault> {
+        let mut faults = Vec::new();
+        for it in &self.running {
+            let probes =
+                |grant: &control::policy::Grant| grant.capability == Capability::TopologyProbe;
+            let needs = it.app.stage != Stage::Observe || it.app.capabilities.iter().any(probes);
+            let Selection::These(dpids) = it.reach().dpids else { continue };
+            let silent = dpids.into_iter().find(|it| Southbound::of_datapath(*it).is_some());
+            if let Some(dpid) = silent.filter(|_| needs) {
+                let (name, dpid) = (&it.app.name, Dpid(dpid));
+                let what = format!(
+                    "{name} needs packet-ins of {dpid}, a hardware_vtep device, which sends no packets to a controller and takes none \
+                     from it; remove the device from its `dpids` and from the scope of \"packet-in\""
+                );
+                faults.push(SetFault::error(Fault::NoPackets, &[it], what));
             }
         }
         faults

@@ -3,6 +3,7 @@
 //! Only the monitor holds the other end, so messages carry no authentication. Descriptors travel with a
 //! message, in the order that its documentation states.
 
+pub use names::Southbound;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -179,6 +180,33 @@ mod versions {
     }
 }
 
+/// A listening socket of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListensAt {
+    /// The address that it is bound to, for messages.
+    pub address: SocketAddr,
+    /// The protocol of those who connect there.
+    #[serde(with = "southbound")]
+    pub protocol: Southbound,
+}
+
+/// Serialises a protocol as its name.
+mod southbound {
+    use super::Southbound;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it")]
+    pub(super) fn serialize<S: Serializer>(it: &Southbound, to: S) -> Result<S::Ok, S::Error> {
+        it.name().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Southbound, D::Error> {
+        let name = String::deserialize(from)?;
+        name.parse().map_err(|()| D::Error::custom("not the name of a protocol"))
+    }
+}
+
 /// Sent by the monitor to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KernelRequest {
@@ -190,8 +218,8 @@ pub enum KernelRequest {
     /// their configurations, concatenated in sealed memory, and the object of each, in sealed memory; the
     /// memory of the [flight recorder](crate::flight), in which worker n has slot n.
     Start {
-        /// The addresses that the sockets are bound to, for messages.
-        listeners: Vec<SocketAddr>,
+        /// The sockets.
+        listeners: Vec<ListensAt>,
         /// The user and group to become first, if the monitor is root.
         run_as: Option<u32>,
         /// All apps of the configuration. A guard counts as silent until it is attached.

@@ -3,6 +3,7 @@
 //! They travel over a socket that the monitor makes after it has authenticated the operator: the monitor
 //! gives one end to the kernel and the other to the command.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -348,6 +349,22 @@ pub struct SwitchStatus {
     /// Messages of Rosemary that it does not carry out, although they were repeated.
     #[serde(default)]
     pub failing: Vec<FailingMessage>,
+    /// That it sends no packets to a controller and takes none from it; absent for a switch that does both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_packets: Option<NoPackets>,
+    /// How the kernel knows its flows.
+    #[serde(default)]
+    pub flow_monitor: FlowMonitorState,
+    /// Why it does not report the changes of its flows, as a phrase about it.
+    #[serde(default)]
+    pub flow_monitor_off: Option<String>,
+    /// Requests for its flows and tables over this connection, by their reason: `heal`, `orphans`, `count`, `apps`, `bands`,
+    /// `check`, `monitor`, `operator`, `description`.
+    #[serde(default)]
+    pub requests: BTreeMap<String, u64>,
+    /// The role that it last reported to have given to Rosemary: `nochange`, `equal`, `master` or `slave`.
+    #[serde(default)]
+    pub role: Option<String>,
     /// Packet-ins received from it.
     pub packet_ins: u64,
     /// Packet-ins that were dropped, for the reasons of [`AppCounters::dropped`]: counted once for each observer or control
@@ -370,6 +387,32 @@ pub struct SwitchStatus {
     pub unsent: u64,
     /// Error messages received from it.
     pub errors: u64,
+}
+
+/// A switch that sends no packets to a controller and takes none from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoPackets {
+    /// Why, as a sentence.
+    pub why: String,
+    /// The apps that need packet-ins, and so do not get the switch.
+    pub apps: Vec<String>,
+}
+
+/// How the kernel knows the flows of a switch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FlowMonitorState {
+    /// The kernel requests them.
+    #[default]
+    Off,
+    /// The switch was asked to report changes, and its list of flows is awaited.
+    Waiting,
+    /// The switch reports each change.
+    On,
+    /// The switch reports the changes of others. The kernel requests the numbers of flows.
+    Others,
+    /// The switch has paused its reports, so the kernel requests the flows.
+    Paused,
 }
 
 /// A message of Rosemary that a switch does not carry out. Rosemary sends it again and again.

@@ -38,6 +38,14 @@ pub enum Closed {
         /// Its error message.
         why: String,
     },
+    /// The peer violates another protocol than OpenFlow, or is no device that its driver can serve.
+    #[error("{protocol}: {why}")]
+    Protocol {
+        /// The protocol.
+        protocol: &'static str,
+        /// The fault, and the remedy.
+        why: String,
+    },
     /// The first message is not a hello.
     #[error("the first message was of type {kind}, not a hello")]
     BeforeHello {

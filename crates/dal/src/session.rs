@@ -11,17 +11,19 @@
 //! ```
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use openflow::{
-    Capabilities, DecodeError, Dpid, ErrorMessage, FlowRemoved, Kind, PortDesc, PortStatus,
-    SwitchConfig, Version,
+    Capabilities, ControllerRole, ControllerStatus, DecodeError, Dpid, ErrorMessage, FlowRemoved,
+    FlowUpdates, Kind, MacAddr, PortDesc, PortNo, PortStatus, RoleStatus, SwitchConfig,
+    TableStatus, Version,
 };
 
 use crate::closed::Closed;
 
 /// A southbound protocol.
-pub trait Driver: fmt::Debug + Sync {
+pub trait Driver: fmt::Debug + Send + Sync {
     /// Opens a session for a connection that was accepted at `now`.
     fn open(&self, now: Instant, timing: Timing) -> Box<dyn Session>;
 }
@@ -40,6 +42,12 @@ pub trait Session: fmt::Debug + Send {
         room: &'m mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<Option<Taken<'m>>, Closed>;
+
+    /// Whether the session has messages that [`take`](Self::take) returns without further bytes. The caller asks after each
+    /// [`tick`](Self::tick). Only drivers that answer by themselves have any.
+    fn has_messages(&self) -> bool {
+        false
+    }
 
     /// Translates the OpenFlow messages in `out`, from `from` on, into the bytes of the protocol. The caller does this
     /// before it writes to the socket.
@@ -85,6 +93,34 @@ pub trait Session: fmt::Debug + Send {
     /// handshake is complete.
     fn request_tables(&mut self, out: &mut Vec<u8>);
 
+    /// Requests that the switch reports each change of its flows from now on, and lists its flows first; again if it does so
+    /// already. [`Event::Flows`] has the list and the changes. No effect before the handshake is complete, and for a protocol
+    /// without flow monitors.
+    fn monitor_flows(&mut self, _out: &mut Vec<u8>) {}
+
+    /// Requests that the switch reports changes of flows no longer. `why` is a phrase about the switch.
+    fn end_monitor(&mut self, _why: &str, _out: &mut Vec<u8>) {}
+
+    /// Returns whether the switch reports the changes of its flows.
+    fn flow_monitor(&self) -> FlowMonitor<'_> {
+        FlowMonitor::Off("its protocol has no flow monitors")
+    }
+
+    /// Returns the last state of each controller of the switch, by its number there, if the switch reports it.
+    fn controllers(&self) -> &[ControllerStatus] {
+        &[]
+    }
+
+    /// Returns the role that the switch last reported to have given to this controller.
+    fn role(&self) -> Option<ControllerRole> {
+        None
+    }
+
+    /// Returns the number of requests for tables that the session has sent by itself, to describe the switch.
+    fn table_requests(&self) -> u64 {
+        0
+    }
+
     /// Reserves `count` consecutive transaction ids that were not used for a while; returns the first.
     fn xids(&mut self, count: u32) -> u32;
 
@@ -97,7 +133,7 @@ pub trait Session: fmt::Debug + Send {
 /// The first messages of a connection's bytes.
 #[derive(Debug)]
 pub struct Taken<'m> {
-    /// The number of bytes that they have on the connection; `None` for a run of packet-ins whose messages stand on the connection
+    /// The number of bytes that they have on the connection, 0 for a message of the session's own; `None` for a run of packet-ins whose messages stand on the connection
     /// themselves: its reader finds the end.
     pub size: Option<usize>,
     /// Their meaning.
@@ -163,6 +199,23 @@ pub struct SwitchInfo {
     pub actions: u32,
     /// Its ports.
     pub ports: Vec<PortDesc>,
+    /// Why it sends no packets to a controller and takes none from it, as a sentence; `None` if it does both.
+    pub no_packets: Option<&'static str>,
+}
+
+/// A host that a switch has learned by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostReport {
+    /// The port behind which the host is; [`PortNo::LOCAL`] if the switch knows only that the host is its own.
+    pub port: PortNo,
+    /// Its Ethernet address.
+    pub mac: MacAddr,
+    /// Its VLAN; 0 if its frames have no tag, or the switch does not state it.
+    pub vlan: u16,
+    /// Its IP address, if the switch knows it.
+    pub ip: Option<IpAddr>,
+    /// Whether the switch has forgotten the host.
+    pub is_gone: bool,
 }
 
 /// The meaning of a switch's message.
@@ -176,18 +229,54 @@ pub enum Event<'m> {
     Error(ErrorMessage<'m>),
     /// A flow was removed.
     FlowRemoved(FlowRemoved),
+    /// The switch has learned a host by itself, or still has it. It repeats this while it has the host. There is no message.
+    Host(HostReport),
     /// A reply to a message that was sent with a transaction id of [`Session::xids`]: a
     /// multipart, barrier, configuration or queue configuration reply, or an experimenter's
     /// message, which may be one. The session does not decode it.
     Reply(Kind),
     /// The switch described itself.
     Described(Description),
+    /// Flows of the switch, or changes of them ([`Session::monitor_flows`]).
+    Flows(FlowNews<'m>),
+    /// The switch has more or less room in a table than a limit.
+    TableStatus(TableStatus),
+    /// The switch has given the controller another role.
+    RoleStatus(RoleStatus),
+    /// The switch reports the state of one of its controllers. [`Session::controllers`] has the states of all.
+    ControllerStatus(ControllerStatus),
     /// A message of another kind.
     Other(Kind),
     /// A message of an unknown type. The session has answered with an error.
     UnknownType(u8),
     /// A malformed message, which the caller ignores.
     Malformed(DecodeError),
+}
+
+/// Whether a switch reports the changes of its flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowMonitor<'s> {
+    /// It reports none, for this reason: a phrase about the switch. The phrase is empty before the first request.
+    Off(&'s str),
+    /// It was asked, and its list of flows is not complete.
+    Listing,
+    /// It reports all changes.
+    On,
+    /// It reports the changes that others make, and the expiry of flows.
+    OthersOnly,
+    /// It has paused: changes are missing. The session requests the list again when the switch resumes.
+    Paused,
+}
+
+/// A message about the flows of a switch.
+#[derive(Debug)]
+pub struct FlowNews<'m> {
+    /// The flows, or the changes, in their order.
+    pub updates: FlowUpdates<'m>,
+    /// They are the beginning of a list of all flows. The list replaces the flows that are known.
+    pub begins_list: bool,
+    /// They are the end of that list.
+    pub ends_list: bool,
 }
 
 /// A switch's description of a flow table, which may be partial.

@@ -33,7 +33,7 @@ use sdk::Refusal;
 use series::Limits;
 
 use control::app::AppId;
-use control::policy::{Band, Capability, Policy, TableSet, tables_of};
+use control::policy::{Band, Capability, Policy, Stage, TableSet, tables_of};
 
 mod lldp;
 mod missing;
@@ -189,6 +189,10 @@ pub(crate) struct Rights {
     stats_read: bool,
     switch_config: bool,
     topology_probe: bool,
+    /// Whether it receives packet-ins.
+    pub(crate) packet_in: bool,
+    /// Whether it has no use for a switch without packet-ins: it decides about packets, or looks for links by them.
+    pub(crate) needs_packets: bool,
     experimenters: Vec<u32>,
     /// No other app writes flows: there is nothing of others to touch.
     alone: bool,
@@ -215,6 +219,9 @@ impl Rights {
             stats_read: has(Capability::StatsRead),
             switch_config: has(Capability::SwitchConfig),
             topology_probe: has(Capability::TopologyProbe),
+            packet_in: has(Capability::PacketIn),
+            needs_packets: has(Capability::TopologyProbe)
+                || has(Capability::PacketIn) && policy.stage != Stage::Observe,
             experimenters: experimenters
                 .filter_map(|capability| match capability {
                     Capability::Experimenter(id) => Some(id),

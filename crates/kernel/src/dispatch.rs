@@ -9,6 +9,8 @@ use dal::{MAX_PORTS, whole_packet_in};
 use openflow::{DecodeError, PacketIn, PortReason, PortStatus};
 use sdk::abi::Record;
 
+use control::query::NoPackets;
+
 use crate::app_port::{AppPort, Fill, Verdict};
 use crate::back_pressure::{FullApps, WORTH_WAITING};
 use crate::hold_queue::{Deliver, Held, Holds, News, Ticket};
@@ -371,6 +373,13 @@ impl Dispatch {
         for app_port in &mut self.app_ports {
             app_port.announce(switch);
         }
+    }
+
+    /// Returns which apps do not get the switch because it exchanges no packets; `None` if it does.
+    pub(crate) fn no_packets(&self, switch: &Switch) -> Option<NoPackets> {
+        let why = switch.no_packets?.to_owned();
+        let left_out = self.app_ports.iter().filter(|it| !it.is_absent && !it.takes(switch));
+        Some(NoPackets { why, apps: left_out.map(|app_port| app_port.name.clone()).collect() })
     }
 
     /// Drops the held packets of a switch that is gone, and announces its end to the apps.

@@ -7,7 +7,9 @@
 //! * ports. They stay as long as the switch does, so the kernel refuses a switch for which the pool has no room.
 //!   `switch-ports` in `[controller]` is the pool's size;
 //! * buffers: the beginning of an incomplete message, and output that the switch does not read. When the pool is empty, the
-//!   kernel closes the connection whose buffers have waited longest.
+//!   kernel closes the connection whose buffers have waited longest;
+//! * flows in the images of switches with a flow monitor. When the pool is empty, the kernel ends the monitor of the switch, and
+//!   requests its flows now and then.
 //!
 //! Freed memory stays with the allocator until [`Memory::trim`].
 
@@ -26,6 +28,18 @@ const BUFFERS: usize = 64 << 20;
 /// Unit in which buffers are taken from the pool, in bytes: large, so that workers rarely touch the shared counter.
 const UNIT: usize = 4 * 1024;
 
+/// Flows that each image may have without taking from the pool.
+const OWN_FLOWS: usize = 1024;
+
+/// Size of the pool of flows: some 100 MiB.
+const FLOWS: usize = 3 << 20;
+
+/// Unit in which flows are taken from the pool.
+const FLOW_UNIT: usize = 256;
+
+/// Approximate memory of a flow in an image, in bytes.
+const FLOW_SIZE: usize = 32;
+
 /// Approximate memory of one port, in bytes.
 const PORT_SIZE: usize = 72;
 
@@ -37,6 +51,7 @@ const TRIM: usize = 4 << 20;
 pub(crate) struct Memory {
     ports: Arc<Pool>,
     buffers: Arc<Pool>,
+    flows: Arc<Pool>,
 }
 
 /// An amount that connections share.
@@ -64,7 +79,7 @@ impl Memory {
             let (taken, returned) = (AtomicUsize::new(0), AtomicUsize::new(0));
             Arc::new(Pool { size, taken, returned })
         };
-        Self { ports: pool(ports), buffers: pool(BUFFERS) }
+        Self { ports: pool(ports), buffers: pool(BUFFERS), flows: pool(FLOWS) }
     }
 
     /// A connection's ports.
@@ -75,6 +90,11 @@ impl Memory {
     /// A connection's buffers, in bytes.
     pub(crate) fn buffers(&self) -> Share {
         Share { pool: self.buffers.clone(), own: OWN_BUFFERS, unit: UNIT, taken: 0 }
+    }
+
+    /// The flows of a switch's image.
+    pub(crate) fn flows(&self) -> Share {
+        Share { pool: self.flows.clone(), own: OWN_FLOWS, unit: FLOW_UNIT, taken: 0 }
     }
 
     /// Notes that a worker has freed this number of bytes of output buffers.
@@ -88,8 +108,10 @@ impl Memory {
     /// worker calls this.
     pub(crate) fn trim(&self) {
         let returned = |pool: &Pool| pool.returned.load(Ordering::Relaxed);
-        if returned(&self.ports) * PORT_SIZE + returned(&self.buffers) >= TRIM {
+        let flows = returned(&self.flows) * FLOW_SIZE;
+        if returned(&self.ports) * PORT_SIZE + returned(&self.buffers) + flows >= TRIM {
             self.ports.returned.store(0, Ordering::Relaxed);
+            self.flows.returned.store(0, Ordering::Relaxed);
             self.buffers.returned.store(0, Ordering::Relaxed);
             sys::memory::trim();
         }

@@ -191,6 +191,22 @@ pub(crate) fn owners(version: Version, message: &[u8]) -> Result<Vec<AppId>, Bad
     Ok(owners)
 }
 
+/// Returns the table and the owner of each flow in a reply with flows.
+///
+/// # Errors
+/// [`BadEntry`]: its entries are malformed.
+pub(crate) fn places(version: Version, message: &[u8]) -> Result<Vec<(u8, AppId)>, BadEntry> {
+    let owners = owners(version, message)?;
+    let (mut at, entries) = (Entries::flows(version).first, Entries::flows(version));
+    let table = usize::from(version.layout().entry_table);
+    let tables = owners.iter().map_while(|_| {
+        let entry = entries.entry(message.get(at..)?)?;
+        at += entry.len();
+        entry.get(table).copied()
+    });
+    Ok(tables.collect::<Vec<u8>>().into_iter().zip(owners.iter().copied()).collect())
+}
+
 /// Removes the flows of others from a reply with flows, and the app's number from its own cookies. Gives the flows for whose
 /// priority and age `is_earlier` holds the priority [`EARLIER`]. Marks the reply as one that more parts follow, and without
 /// a transaction id.

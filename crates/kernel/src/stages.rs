@@ -52,6 +52,7 @@ impl Stages {
             n_buffers: 256,
             capabilities: openflow::Capabilities(0),
             actions: 0,
+            no_packets: None,
             ports: Vec::new(),
         };
         let mut made = Self {

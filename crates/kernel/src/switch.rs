@@ -13,6 +13,8 @@ use crate::changes::Changes;
 use crate::flows::healing::Healing;
 use crate::flows::occupancy::{Change, Occupancy};
 use crate::flows::reader::FlowReader;
+use crate::flows::requests::Requests;
+use crate::flows::watch::Watch;
 use crate::ids::AppSlot;
 use crate::outcomes::Outcomes;
 use control::query::{FailingMessage, Fullest, SwitchStatus};
@@ -27,6 +29,8 @@ pub(crate) struct Switch {
     pub(crate) ports: BTreeMap<u32, PortDesc>,
     /// Number of its flow tables.
     pub(crate) n_tables: u8,
+    /// Why it exchanges no packets with a controller; `None` if it does.
+    pub(crate) no_packets: Option<&'static str>,
     /// The number of packets that it can buffer.
     n_buffers: u32,
     capabilities: Capabilities,
@@ -46,6 +50,10 @@ pub(crate) struct Switch {
     pub(crate) buffer_table: BufferTable,
     pub(crate) occupancy: Occupancy,
     pub(crate) healing: Healing,
+    /// The means by which its flows are known.
+    pub(crate) watch: Watch,
+    /// The requests for its flows and tables.
+    pub(crate) requests: Requests,
     /// The cookie of the kernel's table-miss entry.
     pub(crate) entry_cookie: u64,
     /// When a sign of another controller was reported last.
@@ -173,6 +181,8 @@ impl Switch {
             buffer_table: BufferTable::default(),
             occupancy: Occupancy::default(),
             healing: Healing::default(),
+            watch: Watch::default(),
+            requests: Requests::default(),
             other_seen: None,
             entry_cookie: 0, // until it has won its datapath
             outcomes: Outcomes::default(),
@@ -183,6 +193,7 @@ impl Switch {
             epoch,
             ports: info.ports.into_iter().map(|port| (port.port_no.0, port)).collect(),
             n_tables: info.n_tables,
+            no_packets: info.no_packets,
             n_buffers: info.n_buffers,
             capabilities: info.capabilities,
             actions: info.actions,
@@ -212,15 +223,17 @@ impl Switch {
         if encoded.is_ok() { reply } else { Vec::new() }
     }
 
-    /// Applies descriptions of some tables. Returns the tables that became nearly full or have room again.
-    pub(crate) fn tables(&mut self, tables: Vec<Table>) -> Vec<(u8, Change)> {
+    /// Applies descriptions of some tables. Returns the tables that became nearly full or have room again. `ages` is whether
+    /// earlier adds of apps count less from now on.
+    pub(crate) fn tables(&mut self, tables: Vec<Table>, ages: bool) -> Vec<(u8, Change)> {
         let mut changes = Vec::new();
         for table in tables {
             let known = self.tables.entry(table.table_id).or_insert(table);
             known.max_entries = table.max_entries.or(known.max_entries);
             known.active_count = table.active_count.or(known.active_count);
             if let Some(flows) = known.active_count {
-                let change = self.occupancy.note_report(table.table_id, flows, known.max_entries);
+                let count = (flows, known.max_entries);
+                let change = self.occupancy.note_count(table.table_id, count, ages);
                 changes.extend(change.map(|change| (table.table_id, change)));
             }
         }
@@ -293,6 +306,11 @@ impl Switch {
             foreign_flows: self.flow_reader.foreign,
             fullest,
             failing,
+            no_packets: None, // the caller knows the apps
+            flow_monitor: self.watch.state().into(),
+            flow_monitor_off: self.watch.off_reason().map(str::to_owned),
+            requests: self.requests.by_name(),
+            role: None,
             packet_ins,
             dropped,
             pauses,
@@ -321,6 +339,7 @@ mod tests {
             n_buffers: 0,
             capabilities: Capabilities(0),
             actions: 0,
+            no_packets: None,
             ports: Vec::new(),
         };
         let mut switch = Switch::new(info, 1);
@@ -330,8 +349,8 @@ mod tests {
         assert_eq!((status(&switch).table_size, status(&switch).flows), (None, None));
         let table =
             |table_id, max_entries, active_count| Table { table_id, max_entries, active_count };
-        switch.tables(vec![table(0, None, Some(3)), table(1, None, Some(4))]);
-        switch.tables(vec![table(0, Some(1000), None), table(1, Some(50), None)]);
+        switch.tables(vec![table(0, None, Some(3)), table(1, None, Some(4))], true);
+        switch.tables(vec![table(0, Some(1000), None), table(1, Some(50), None)], true);
         let status = status(&switch);
         assert_eq!((status.n_tables, status.table_size, status.flows), (2, Some(1000), Some(7)));
     }
@@ -346,11 +365,12 @@ mod tests {
             n_buffers: 0,
             capabilities: Capabilities(0),
             actions: 0,
+            no_packets: None,
             ports: Vec::new(),
         };
         let mut switch = Switch::new(info, 1);
         let table = Table { table_id: 0, max_entries: Some(10), active_count: Some(2) };
-        switch.tables(vec![table]);
+        switch.tables(vec![table], true);
         (0..100).for_each(|_| switch.added(AppSlot::new(0), (0, 1)));
         let flows = switch.status(([127, 0, 0, 1], 1).into(), "tcp", (None, Vec::new()), 0).flows;
         assert_eq!((flows, switch.fullest()), (Some(2), Some((0, 2, 10))));
@@ -367,6 +387,7 @@ mod tests {
                 n_buffers: 0,
                 capabilities: Capabilities(0),
                 actions: 0,
+                no_packets: None,
                 ports,
             };
             let switch = Switch::new(info, 1);

@@ -50,6 +50,9 @@ const _: () = assert!(
 /// Most bytes of a reply to an operator: more than a hundred thousand flows.
 const LARGEST_ANSWER: usize = 16 << 20;
 
+/// Most bytes of a reply to an app: more than a million flows. A switch whose reply never ends would occupy the app for ever.
+const LARGEST_REPLY: usize = 256 << 20;
+
 /// The sender of a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sender {
@@ -74,6 +77,8 @@ pub(crate) enum By {
     EntryCheck,
     /// The kernel, which restores the switch's flows.
     Healing,
+    /// The kernel, which wants to know when the switch has carried out changes of guards' flows.
+    OwnChanges,
     /// The kernel, which reads the switch's flows.
     FlowReader,
     /// The kernel, which waits for the outcomes of its own messages.
@@ -112,7 +117,7 @@ pub(crate) struct Answers {
     pub(crate) last: bool,
     /// An earlier part of the reply was not delivered.
     pub(crate) broken: bool,
-    /// The reply is longer than an operator may get.
+    /// The reply is longer than its recipient may get. The transaction is closed.
     pub(crate) too_long: bool,
     /// The message does not answer the request: the expected reply, and the actual one. The transaction is closed.
     pub(crate) mismatch: Option<(Expects, Expects)>,
@@ -227,7 +232,7 @@ impl TransactionTable {
         pending.last_part = now;
         pending.size += message.len();
         let last = kind != Kind::MultipartReply || !more(message);
-        let too_long = matches!(pending.by, By::Operator(_)) && pending.size > LARGEST_ANSWER;
+        let too_long = pending.size > most_bytes(pending.by);
         let answers =
             Answers { last, broken: pending.broken, too_long, ..Answers::last(pending.by) };
         if last || too_long {
@@ -264,6 +269,7 @@ impl TransactionTable {
                 | By::Kernel(_)
                 | By::EntryCheck
                 | By::Healing
+                | By::OwnChanges
                 | By::FlowReader
                 | By::Outcomes => silence >= PATIENCE,
                 By::Operator(_) => {
@@ -288,10 +294,26 @@ impl TransactionTable {
             | By::Kernel(_)
             | By::EntryCheck
             | By::Healing
+            | By::OwnChanges
             | By::FlowReader
             | By::Outcomes => None,
             By::Operator(question) => Some(question),
         })
+    }
+}
+
+/// Most bytes of a reply, by its recipient.
+fn most_bytes(by: By) -> usize {
+    match by {
+        By::Operator(_) => LARGEST_ANSWER,
+        By::App(_) => LARGEST_REPLY,
+        // The kernel reads each part and keeps counts alone.
+        By::Kernel(_)
+        | By::EntryCheck
+        | By::Healing
+        | By::OwnChanges
+        | By::FlowReader
+        | By::Outcomes => usize::MAX,
     }
 }
 
@@ -390,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_of_operators_are_bounded() {
+    fn questions_and_replies_are_bounded() {
         let (mut transactions, now) = (TransactionTable::default(), Instant::now());
         for question in 0..4 {
             let xid = u32::try_from(question).unwrap();
@@ -407,6 +429,13 @@ mod tests {
         let too_long = parts.iter().position(|part| part.too_long);
         assert_eq!(too_long, Some(LARGEST_ANSWER / 65_535));
         assert_eq!(parts.len(), LARGEST_ANSWER / 65_535 + 1, "and nothing after it");
+        let by = sender(0, 1);
+        transactions.begin(9, by, FLOWS, now);
+        let parts = (0..).map_while(|_| transactions.reply(9, Kind::MultipartReply, &whole, now));
+        let parts: Vec<Answers> = parts.collect();
+        assert_eq!(parts.iter().position(|part| part.too_long), Some(LARGEST_REPLY / 65_535));
+        assert_eq!(parts.len(), LARGEST_REPLY / 65_535 + 1);
+        assert_eq!(transactions.of_apps, [0], "the app has room for another request");
     }
 
     #[test]

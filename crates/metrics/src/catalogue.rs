@@ -75,6 +75,8 @@ metrics! {
     SWITCH_DROPPED = Counter "rosemary_switch_packet_ins_dropped_total" ["dpid", "reason"] "Packet-ins that were dropped because apps did not keep up (apps), or because a guard was silent or down (guard).";
     SWITCH_PAUSES = Counter "rosemary_switch_pauses_total" ["dpid"] "How often the kernel left the switch unread because apps did not keep up.";
     SWITCH_REFUSED = Counter "rosemary_switch_messages_refused_total" ["dpid"] "Messages of apps to the switch that the kernel refused.";
+    SWITCH_MONITOR = Gauge "rosemary_switch_flow_monitor" ["dpid"] "Whether the switch reports each change of its flows, so that the kernel requests none.";
+    SWITCH_REQUESTS = Counter "rosemary_switch_flow_requests_total" ["dpid", "reason"] "Requests for flows and tables of the switch since it connected, by their reason: to notice lost flows (heal), to find flows without an app (orphans), to count flows (count), to tell apps their flows (apps), after a priority band has moved (bands), to check the reports of the switch (check), to begin these reports (monitor), for an operator (operator), and to describe the switch (description).";
     SWITCH_UNSENT = Gauge "rosemary_switch_unsent_bytes" ["dpid"] "Bytes that wait to be sent to the switch.";
     PORTS = Gauge "rosemary_ports" ["state"] "Ports of connected switches, by their state: up, or down.";
     LINKS = Gauge "rosemary_links" ["state"] "Links between switches, by their state: up, one_way, suspicious, or down, which are links that were there.";

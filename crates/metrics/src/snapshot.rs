@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use control::operator::{ProgramState, ProgramUsage, Status};
-use control::query::{AppCounters, Latencies, SwitchStatus};
+use control::query::{AppCounters, FlowMonitorState, Latencies, SwitchStatus};
 
 use crate::catalogue as it;
 use crate::exposition::Exposition;
@@ -149,6 +149,13 @@ fn about_switches(switches: &[SwitchStatus], out: &mut Exposition) {
     out.family(it::SWITCH_DROPPED, dropped);
     out.family(it::SWITCH_PAUSES, of(|it| it.pauses));
     out.family(it::SWITCH_REFUSED, of(|it| it.refused));
+    out.family(it::SWITCH_MONITOR, of(|it| u64::from(it.flow_monitor == FlowMonitorState::On)));
+    let requests = shown.iter().flat_map(|switch| {
+        let of_reason =
+            |(reason, count): (&String, &u64)| ([switch.dpid.clone(), reason.clone()], *count);
+        switch.requests.iter().map(of_reason)
+    });
+    out.family(it::SWITCH_REQUESTS, requests);
     out.family(it::SWITCH_UNSENT, of(|it| it.unsent));
 }
 

@@ -15,7 +15,7 @@ use crate::config_file::ConfigFile;
 use crate::error::StartError;
 use crate::installation::{Installation, read_object};
 use crate::object::Object;
-use crate::options::Options;
+use crate::options::{ListenAddresses, Options};
 use crate::overrides::Overrides;
 use crate::packages::Store;
 use crate::{hosting, keys, listen, trial_load};
@@ -157,7 +157,10 @@ pub(crate) fn api_keys(
 /// Checks that the addresses for switches could be bound together.
 fn addresses(options: &Options, config: &Config) -> Result<(), StartError> {
     let place = || config.position_of("controller", "listen").filter(|_| options.listen.is_empty());
-    listen::check(&options.listen(config).required).map_err(|error| error.at(place()))
+    let ListenAddresses { required, vtep, .. } = options.listen(config);
+    listen::check(&required).map_err(|error| error.at(place()))?;
+    let place = || config.position_of("controller", "vtep-listen");
+    listen::check(&[required, vtep].concat()).map_err(|error| error.at(place()))
 }
 
 /// Checks that the file of an app's object can be read and has the kind that the app's host needs.

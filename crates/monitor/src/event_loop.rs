@@ -361,6 +361,8 @@ impl EventLoop {
         let Some(uid) = self.admin.uid(id) else { return };
         let requester = Requester { who: format!("user {uid}"), uid, is_northbound: false };
         let (reply, fds) = self.reply(request, Vec::new(), &requester, now);
+        // The other programs receive a change before the operator learns of it.
+        self.settle(now);
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
         self.admin.send(id, &reply, &fds);
     }
@@ -380,6 +382,7 @@ impl EventLoop {
             let uid = rustix::process::geteuid().as_raw();
             let requester = Requester { who, uid, is_northbound: true };
             let (reply, fds) = self.reply(request, fds, &requester, now);
+            self.settle(now);
             let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
             if let Err(broken) = self.processes.reply(program, &reply, &fds) {
                 return self.decide(Event::Process(program, broken), now);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use control::app::Installation;
-use control::kernel::{AnnouncedApp, KernelRequest, MAX_WORKERS, PlainTcp, Tuning};
+use control::kernel::{AnnouncedApp, KernelRequest, MAX_WORKERS, PlainTcp, Southbound, Tuning};
 
 use crate::keys::SealedKeys;
 use crate::listen::Listener;
@@ -41,7 +41,7 @@ impl KernelStart for KernelSettings {
         apps: Vec<AnnouncedApp>,
     ) -> Result<(KernelRequest, Vec<Fd>), String> {
         self.listeners.iter_mut().for_each(Listener::renew);
-        let listeners = self.addresses();
+        let listeners = self.listeners.iter().map(Listener::listens_at).collect();
         let tls = self.keys.is_some();
         let sockets = self.listeners.iter().map(AsFd::as_fd);
         let fds = duplicates(sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)));
@@ -61,6 +61,7 @@ impl KernelStart for KernelSettings {
     }
 
     fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().map(Listener::address).collect()
+        let of_switches = self.listeners.iter().filter(|it| it.protocol == Southbound::OpenFlow);
+        of_switches.map(Listener::address).collect()
     }
 }

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use control::kernel::{ListensAt, Southbound};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with, sockopt,
@@ -38,12 +39,19 @@ const CLOSE_TIME: Duration = Duration::from_secs(1);
 pub(crate) struct Listener {
     socket: SharedListener,
     address: SocketAddr,
+    /// The protocol of those who connect there.
+    pub(crate) protocol: Southbound,
 }
 
 impl Listener {
     /// The address to which it is bound.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Describes the socket for the kernel.
+    pub(crate) fn listens_at(&self) -> ListensAt {
+        ListensAt { address: self.address, protocol: self.protocol }
     }
 
     /// Restores what a process may have changed. Returns whether the socket still listens: the process may have shut it down.
@@ -70,7 +78,7 @@ impl Listener {
         }
         let address = self.address;
         match bind_one(address) {
-            Ok(new) => *self = new,
+            Ok(new) => *self = Self { protocol: self.protocol, ..new },
             Err(error) => {
                 let hint = "restart Rosemary";
                 error!(%address, %error, hint, "could not listen again at an address");
@@ -85,7 +93,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Listens on all required addresses, and on the optional one if it is free. A taken optional address is logged.
+/// Listens on all required addresses, on those for devices of other protocols, and on the optional one if it is free. A taken optional address is logged.
 ///
 /// # Errors
 /// Like [`bind_all`].
@@ -93,7 +101,10 @@ pub(crate) fn bind_listeners(
     addresses: &ListenAddresses,
     after_crash: bool,
 ) -> Result<Vec<Listener>, StartError> {
+    check(&[&addresses.required[..], &addresses.vtep].concat())?;
     let mut listeners = bind_all(&addresses.required, after_crash)?;
+    let of_vtep = |listener| Listener { protocol: Southbound::HardwareVtep, ..listener };
+    listeners.extend(bind_all(&addresses.vtep, after_crash)?.into_iter().map(of_vtep));
     if let Some(optional) = addresses.optional {
         match bind_all(&[optional], after_crash) {
             Ok(more) => listeners.extend(more),
@@ -198,7 +209,7 @@ fn bind_one(address: SocketAddr) -> Result<Listener, Errno> {
     let address = getsockname(&fd)?.try_into().unwrap_or(address);
     let socket = SharedListener::new(fd)
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
-    Ok(Listener { socket, address })
+    Ok(Listener { socket, address, protocol: Southbound::OpenFlow })
 }
 
 fn refusal(address: SocketAddr, error: Errno) -> StartError {
@@ -265,11 +276,19 @@ mod tests {
     fn occupied_optional_address_is_left_out() {
         let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = other.local_addr().unwrap();
-        let mut addresses =
-            ListenAddresses { required: vec![address("127.0.0.1:0")], optional: Some(taken) };
+        let mut addresses = ListenAddresses {
+            required: vec![address("127.0.0.1:0")],
+            optional: Some(taken),
+            vtep: vec![],
+        };
         assert_eq!(bind_listeners(&addresses, false).unwrap().len(), 1);
         addresses.optional = Some(address("127.0.0.1:0"));
         assert_eq!(bind_listeners(&addresses, false).unwrap().len(), 2);
+        addresses.vtep = vec![address("127.0.0.1:0")];
+        let protocols = bind_listeners(&addresses, false).unwrap();
+        let of_vtep = protocols.iter().filter(|it| it.protocol == Southbound::HardwareVtep);
+        assert_eq!((protocols.len(), of_vtep.count()), (3, 1));
+        addresses.vtep = vec![];
         addresses.required = vec![taken];
         assert!(bind_listeners(&addresses, false).is_err());
     }

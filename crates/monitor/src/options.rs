@@ -118,6 +118,8 @@ pub struct ListenAddresses {
     pub required: Vec<SocketAddr>,
     /// If it is taken, Rosemary warns and starts without it.
     pub optional: Option<SocketAddr>,
+    /// Where devices with the schema `hardware_vtep` connect; Rosemary does not start without these.
+    pub vtep: Vec<SocketAddr>,
 }
 
 /// An app named on the command line.
@@ -233,10 +235,11 @@ impl Options {
     /// The addresses at which switches connect: those given, otherwise the default ones.
     pub fn listen(&self, config: &Config) -> ListenAddresses {
         let given = [&self.listen, &config.listen].into_iter().find(|list| !list.is_empty());
-        match given {
-            Some(required) => ListenAddresses { required: required.clone(), optional: None },
-            None => ListenAddresses { required: vec![LISTEN], optional: Some(FORMER_LISTEN) },
-        }
+        let (required, optional) = match given {
+            Some(required) => (required.clone(), None),
+            None => (vec![LISTEN], Some(FORMER_LISTEN)),
+        };
+        ListenAddresses { required, optional, vtep: config.vtep_listen.clone() }
     }
 
     /// The addresses of the HTTP interface, and whether the operator chose them; `None` to run none.

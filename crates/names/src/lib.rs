@@ -6,9 +6,11 @@
 
 mod limit;
 mod service;
+mod southbound;
 
 pub use limit::Limit;
 pub use service::Service;
+pub use southbound::{Southbound, VTEP_PREFIX};
 
 /// Most records in a batch of an app.
 pub const MAX_BATCH: usize = 64;

@@ -136,6 +136,7 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
         From::Tcp { role: ListenerRole::Metrics, .. } => &api.metrics_routes,
         _ => &api.routes,
     };
+    api.catch_up().await?;
     let principal = principal(api, &from, request.headers()).inspect_err(|_| {
         lock(&api.rates).failed(payer, now);
     })?;

@@ -21,7 +21,7 @@ use view::client::Monitor;
 
 use crate::accept::{Connections, serve_tcp, serve_unix};
 use crate::auth::peer::Peers;
-use crate::state::{Api, Parts};
+use crate::state::{Api, ControlOrder, Parts};
 use crate::tls::{Tls, serve_tls};
 use crate::{api, events, sandbox};
 
@@ -31,8 +31,8 @@ const BLOCKING_THREADS: usize = 20;
 /// How long the threads have to finish when the process ends.
 const END_TIME: Duration = Duration::from_millis(300);
 
-/// Messages for the monitor that may wait.
-const NOTICES: usize = 64;
+/// Orders for the control task that may wait.
+const ORDERS: usize = 64;
 
 /// Why the process ends on its own.
 #[derive(Debug, Error)]
@@ -67,14 +67,14 @@ pub enum NorthboundError {
 pub fn run(monitor: Channel) -> Result<(), NorthboundError> {
     let monitor = Arc::new(monitor);
     let started = start(&monitor);
-    let result = started.and_then(|(parts, sockets, notices)| {
+    let result = started.and_then(|(parts, sockets, orders)| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .max_blocking_threads(BLOCKING_THREADS)
             .build()
             .map_err(|error| NorthboundError::System("start the runtime", error))?;
-        let result = runtime.block_on(serve(monitor.clone(), parts, sockets, notices));
+        let result = runtime.block_on(serve(monitor.clone(), parts, sockets, orders));
         runtime.shutdown_timeout(END_TIME);
         result
     });
@@ -93,7 +93,7 @@ struct Sockets {
 
 fn start(
     monitor: &Channel,
-) -> Result<(Parts, Sockets, mpsc::Receiver<NorthboundReply>), NorthboundError> {
+) -> Result<(Parts, Sockets, mpsc::Receiver<ControlOrder>), NorthboundError> {
     let (request, fds) = monitor.wait()?;
     let NorthboundRequest::Start { sandbox, listeners, settings, credentials, peers, keys } =
         request
@@ -115,8 +115,8 @@ fn start(
     } else {
         None
     };
-    let (notices, waiting) = mpsc::channel(NOTICES);
-    let parts = Parts { monitor: admin, settings, credentials, peers, notices };
+    let (orders, waiting) = mpsc::channel(ORDERS);
+    let parts = Parts { monitor: admin, settings, credentials, peers, orders };
     Ok((parts, Sockets { listeners, tls }, waiting))
 }
 
@@ -124,7 +124,7 @@ async fn serve(
     control: Arc<Channel>,
     parts: Parts,
     sockets: Sockets,
-    mut notices: mpsc::Receiver<NorthboundReply>,
+    mut orders: mpsc::Receiver<ControlOrder>,
 ) -> Result<(), NorthboundError> {
     let system = |what| move |error| NorthboundError::System(what, error);
     let api = Arc::new(Api::new(parts, api::routes()));
@@ -142,7 +142,15 @@ async fn serve(
     loop {
         tokio::select! {
             () = api.broken.notified() => return Err(NorthboundError::OutOfStep),
-            Some(notice) = notices.recv() => control.send(&notice, &[])?,
+            Some(order) = orders.recv() => match order {
+                ControlOrder::Send(reply) => control.send(&reply, &[])?,
+                ControlOrder::CatchUp(done) => {
+                    if !handle_monitor(&control, &api, &connections)? {
+                        return Ok(());
+                    }
+                    let _ = done.send(()); // the client may have gone
+                }
+            },
             readable = waiting.readable() => {
                 readable.map_err(system("wait for the monitor"))?;
                 if !handle_monitor(&control, &api, &connections)? {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use control::northbound::{Credentials, NorthboundReply, NorthboundSettings};
 use control::operator::Status;
 use sdk::services::Service;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use view::client::{ClientError, Kernel, Monitor, Provided};
 
 use crate::app_routes::AppRoutes;
@@ -62,8 +62,17 @@ pub(crate) struct Api {
     pub(crate) metrics_routes: Routes,
     /// Notified when the process must end because its connection to the monitor is out of step.
     pub(crate) broken: Notify,
-    /// Messages for the monitor, which the control task sends.
-    pub(crate) notices: tokio::sync::mpsc::Sender<NorthboundReply>,
+    /// Orders for the task that holds the control socket.
+    orders: mpsc::Sender<ControlOrder>,
+}
+
+/// An order for the task that holds the control socket.
+#[derive(Debug)]
+pub(crate) enum ControlOrder {
+    /// Send this to the monitor.
+    Send(NorthboundReply),
+    /// Handle the messages of the monitor that have arrived, then answer.
+    CatchUp(oneshot::Sender<()>),
 }
 
 /// The parameters of the process.
@@ -72,13 +81,13 @@ pub(crate) struct Parts {
     pub(crate) settings: NorthboundSettings,
     pub(crate) credentials: Credentials,
     pub(crate) peers: Option<Peers>,
-    pub(crate) notices: tokio::sync::mpsc::Sender<NorthboundReply>,
+    pub(crate) orders: mpsc::Sender<ControlOrder>,
 }
 
 impl Api {
     /// Makes the state.
     pub(crate) fn new(parts: Parts, routes: Routes) -> Self {
-        let Parts { monitor, settings, credentials, peers, notices } = parts;
+        let Parts { monitor, settings, credentials, peers, orders } = parts;
         Self {
             monitor: Mutex::new(monitor),
             kernels: Mutex::default(),
@@ -98,13 +107,32 @@ impl Api {
             metrics: Metrics::default(),
             metrics_routes: crate::metrics::own_routes(),
             broken: Notify::new(),
-            notices,
+            orders,
         }
     }
 
     /// By what users are recognised now.
     pub(crate) fn credentials(&self) -> Arc<Credentials> {
         self.credentials.borrow().clone()
+    }
+
+    /// Handles the messages of the monitor that have arrived: a credential that the monitor revoked before a request was sent does
+    /// not admit the request.
+    ///
+    /// # Errors
+    /// The process is ending.
+    pub(crate) async fn catch_up(&self) -> Result<(), Problem> {
+        let ending = || Problem::unavailable("the HTTP interface is ending", "send it again");
+        let (done, caught_up) = oneshot::channel();
+        self.orders.send(ControlOrder::CatchUp(done)).await.map_err(|_| ending())?;
+        caught_up.await.map_err(|_| ending())
+    }
+
+    /// Tells the monitor that a one-time token was used.
+    pub(crate) async fn report_used(&self, id: &str) {
+        let reply = NorthboundReply::Used { id: id.to_owned() };
+        // Without the control task the process ends.
+        let _ = self.orders.send(ControlOrder::Send(reply)).await;
     }
 
     /// Notices when users may not be recognised any more.
@@ -312,6 +340,7 @@ mod tests {
             unserved: Vec::new(),
             refused: Vec::new(),
             not_stored: Vec::new(),
+            unheld: Vec::new(),
             rejected: None,
             other_controller: None,
             safe_mode: None,
@@ -335,7 +364,7 @@ mod tests {
             settings: NorthboundSettings::default(),
             credentials: Credentials::default(),
             peers: None,
-            notices: tokio::sync::mpsc::channel(1).0,
+            orders: mpsc::channel(1).0,
         };
         let api = Arc::new(Api::new(parts, Routes::new(Vec::new())));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

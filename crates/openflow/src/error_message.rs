@@ -49,6 +49,9 @@ impl FlowModFailed {
     }
 }
 
+/// Most characters of an explanation that are shown: a switch chooses it.
+const MOST_SHOWN: usize = 400;
+
 /// A type of errors, and its codes indexed by number.
 struct Type {
     name: &'static str,
@@ -74,6 +77,21 @@ impl<'a> ErrorMessage<'a> {
     pub const BAD_REQUEST: u16 = 1;
     /// Type of experimenter errors; the experimenter defines the code. Not in OpenFlow 1.0.
     pub const EXPERIMENTER: u16 = 0xffff;
+    /// The experimenter of errors whose data is a text: a locally administered OUI.
+    pub const EXPLAINED: u32 = 0x000e_526f;
+
+    /// Returns the data of an experimenter error that states its reason as text.
+    pub fn explained(reason: &str) -> Vec<u8> {
+        [&Self::EXPLAINED.to_be_bytes()[..], reason.as_bytes()].concat()
+    }
+
+    /// Returns the reason of an error whose data is [`explained`](Self::explained); `None` for all other errors.
+    pub fn explanation(&self) -> Option<&'a str> {
+        let is_experimenter = self.version != Version::V1_0 && self.kind == Self::EXPERIMENTER;
+        let (experimenter, text) = self.data.split_first_chunk().filter(|_| is_experimenter)?;
+        let text = core::str::from_utf8(text).ok()?;
+        (*experimenter == Self::EXPLAINED.to_be_bytes()).then_some(text)
+    }
 
     /// Decodes a whole error message of any version.
     ///
@@ -134,9 +152,13 @@ impl<'a> ErrorMessage<'a> {
     }
 }
 
-/// `bad_match/dup_field`, or numbers without names: `type 99/code 7`.
+/// `bad_match/dup_field`, or numbers without names: `type 99/code 7`. An error with an explanation is shown as that.
 impl fmt::Display for ErrorMessage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(reason) = self.explanation() {
+            let shown: String = reason.chars().take(MOST_SHOWN).collect();
+            return write!(f, "`{}`", shown.escape_debug());
+        }
         match self.kind_name() {
             Some(kind) => f.write_str(kind)?,
             None => write!(f, "type {}", self.kind)?,

@@ -110,6 +110,7 @@ mod experimenter;
 mod features;
 mod flow_mod;
 mod flow_removed;
+mod flow_updates;
 mod forward;
 mod group;
 mod header;
@@ -164,6 +165,9 @@ pub use flow_mod::{
     deletes_table_miss, precedes_all_priorities,
 };
 pub use flow_removed::{FlowRemoved, FlowRemovedReason};
+pub use flow_updates::{
+    FlowEntryView, FlowUpdateView, FlowUpdates, OwnChanges, end_monitor, monitor_flows,
+};
 pub use forward::RequestForward;
 pub use group::{Bucket, GroupKind, GroupMod, GroupModCommand};
 pub use header::{Header, Kind};

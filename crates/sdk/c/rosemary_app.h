@@ -104,7 +104,11 @@ enum {
     ROSEMARY_HTTP = 20,
     /* The outcome of a change set of this application (`commit_series`); `cookie` is its number, `reason` is ROSEMARY_SET_*.
      * None comes if the switch disconnects or the kernel ends before. */
-    ROSEMARY_COMMITTED = 21
+    ROSEMARY_COMMITTED = 21,
+    /* A switch without packet-ins has learned a host by itself, repeats that, or (with `reason` 1) has forgotten the host.
+     * `in_port` is the host's port. Body: its Ethernet address (6 bytes), its VLAN (uint16_t, 0 for none), its IP address
+     * (16 bytes, IPv4 as ::ffff:a.b.c.d, all 0 for none). Only for applications that receive packet-ins of the switch. */
+    ROSEMARY_HOST = 22
 };
 
 /* `reason` of ROSEMARY_COMMITTED. */
@@ -353,7 +357,7 @@ struct rosemary_host {
      * With the count ROSEMARY_CHANGE_SET the room holds a change set: 4 bytes that are 0, the number of the set as a uint32_t,
      * and flow-mods, group-mods and meter-mods for one switch, each at a multiple of 8 bytes. A switch with bundles applies
      * them wholly or not at all, in this order; a ROSEMARY_COMMITTED record has the outcome. Transaction ids and
-     * buffers in a set have no meaning, so let these be 0 and ROSEMARY_NO_BUFFER. */
+     * buffers in a set have no meaning, so let these be 0 and ROSEMARY_NO_BUFFER. rosemary_changes.h writes sets. */
     int32_t  (*commit_series)(const struct rosemary_host *host, uint64_t dpid, uint32_t epoch, uint32_t size,
                               uint32_t count);
     /* Copies `count` records of a service's table, ROSEMARY_RECORD_WORDS words each, from slot `first` on; empty slots and

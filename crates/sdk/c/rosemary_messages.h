@@ -62,6 +62,7 @@ struct rosemary_flow {
     uint16_t idle_timeout; /* in seconds; 0: none */
     uint16_t hard_timeout;
     uint32_t output;       /* a port, or ROSEMARY_DROP */
+    uint64_t cookie;       /* 48 bits that the app chooses */
 };
 
 /* Formats a line for the operator's log; text beyond 255 bytes is left out. */
@@ -277,10 +278,13 @@ static inline void rosemary_add_flow_mod(struct rosemary_builder *to, uint8_t ve
                                          uint32_t priority, uint8_t command) {
     if (version == ROSEMARY_V1_0) {
         rosemary_add_match_v1_0(to, &flow->match);
-        rosemary_add_zeros(to, 8); /* cookie */
+        rosemary_add32(to, (uint32_t)(flow->cookie >> 32));
+        rosemary_add32(to, (uint32_t)flow->cookie);
         rosemary_add16(to, command);
     } else {
-        rosemary_add_zeros(to, 16); /* cookie and mask */
+        rosemary_add32(to, (uint32_t)(flow->cookie >> 32));
+        rosemary_add32(to, (uint32_t)flow->cookie);
+        rosemary_add_zeros(to, 8); /* mask of the cookie */
         rosemary_add16(to, command); /* in table 0 */
     }
     rosemary_add16(to, flow->idle_timeout);

@@ -16,10 +16,12 @@
 
 use std::ops::Range;
 
-use openflow::{ErrorMessage, FlowMod, GroupMod, Header, MeterMod};
+use openflow::{ErrorMessage, FlowMod, GroupMod, Header, MeterMod, Version};
 
 use crate::abi::{Record, Refusal};
 use crate::event::Switch;
+use crate::network::SendError;
+use crate::own::Own;
 
 /// The `count` of a series that marks a change set instead.
 pub const CHANGE_SET: u32 = u32::MAX;
@@ -191,20 +193,99 @@ impl<'a> Committed<'a> {
     }
 }
 
-/// A change set that is being written.
+/// Writes a change set. For hosts of other languages; apps in Rust use [`Network::commit`](crate::Network::commit).
 #[derive(Debug)]
-pub(crate) struct SetWriter {
-    pub(crate) bytes: Vec<u8>,
+pub struct SetWriter {
+    bytes: Vec<u8>,
+    changes: usize,
 }
 
 impl SetWriter {
-    pub(crate) fn new(commit: CommitId) -> Self {
-        Self { bytes: [[0; 4], commit.0.to_le_bytes()].concat() }
+    /// Begins a set with this number.
+    pub fn new(commit: CommitId) -> Self {
+        Self { bytes: [[0; 4], commit.0.to_le_bytes()].concat(), changes: 0 }
     }
 
-    /// Pads the set, so that the next message begins where it must.
-    pub(crate) fn align(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+    /// Returns the number of the set.
+    pub fn commit(&self) -> CommitId {
+        CommitId(u32::from_le_bytes([self.bytes[4], self.bytes[5], self.bytes[6], self.bytes[7]]))
+    }
+
+    /// Appends a change for a switch of this version. Its priority, groups and meters are converted; the kernel gives it a
+    /// transaction id.
+    ///
+    /// # Errors
+    /// [`SendError`]; the change is not appended. [`SendError::ChangeSet`]: the set would be too long.
+    pub fn add(
+        &mut self,
+        change: &Change<'_>,
+        own: &Own,
+        version: Version,
+    ) -> Result<(), SendError> {
+        let end = self.bytes.len();
+        self.bytes.resize(end.next_multiple_of(ALIGNMENT), 0);
+        let encoded = encode(change, own, version, &mut self.bytes);
+        let (changes, bytes) = (self.changes + 1, self.bytes.len());
+        let is_too_long = changes > MAX_CHANGES || bytes > MAX_CHANGE_SET;
+        let added = match encoded {
+            Ok(()) if is_too_long => Err(SendError::ChangeSet { changes, bytes }),
+            other => other,
+        };
+        match added {
+            Ok(()) => self.changes = changes,
+            Err(_) => self.bytes.truncate(end),
+        }
+        added
+    }
+
+    /// Returns the number of changes.
+    pub fn len(&self) -> usize {
+        self.changes
+    }
+
+    /// Whether the set has no change.
+    pub fn is_empty(&self) -> bool {
+        self.changes == 0
+    }
+
+    /// Returns the bytes for the ring.
+    ///
+    /// # Errors
+    /// [`SendError::ChangeSet`]: the set has no change.
+    pub fn finish(self) -> Result<Vec<u8>, SendError> {
+        match self.changes {
+            0 => Err(SendError::ChangeSet { changes: 0, bytes: 0 }),
+            _ => Ok(self.bytes),
+        }
+    }
+}
+
+/// Appends the message of a change, with its numbers converted.
+fn encode(
+    change: &Change<'_>,
+    own: &Own,
+    version: Version,
+    bytes: &mut Vec<u8>,
+) -> Result<(), SendError> {
+    match change {
+        Change::Flow(flow_mod) => {
+            let priority = own.priority(flow_mod.priority)?;
+            own.flow_mod(flow_mod, |flow_mod| {
+                openflow::append(bytes, |out| {
+                    flow_mod.encode_with_priority(priority, version, 0, out)
+                })?;
+                Ok(())
+            })
+        }
+        Change::Group(group_mod) => {
+            let group_mod = own.group_mod(group_mod)?;
+            Ok(openflow::append(bytes, |out| group_mod.encode(version, 0, out)).map(drop)?)
+        }
+        Change::Meter(meter_mod) => {
+            let meter_id = own.meter(meter_mod.meter_id)?;
+            let meter_mod = MeterMod { meter_id, ..meter_mod.clone() };
+            Ok(openflow::append(bytes, |out| meter_mod.encode(version, 0, out)).map(drop)?)
+        }
     }
 }
 
@@ -235,7 +316,7 @@ pub fn divide(set: &[u8]) -> Option<(CommitId, Vec<Range<usize>>)> {
 
 #[cfg(test)]
 mod tests {
-    use openflow::Version;
+    use openflow::Match;
 
     use super::*;
     use crate::abi::RecordKind;
@@ -247,12 +328,11 @@ mod tests {
             message[..4].copy_from_slice(&[4, 14, 0, size]);
             message
         };
-        let mut writer = SetWriter::new(CommitId(0x0102_0304));
+        let mut set = [[0; 4], 0x0102_0304_u32.to_le_bytes()].concat();
         for size in [8, 13, 16] {
-            writer.align();
-            writer.bytes.extend(message(size));
+            set.resize(set.len().next_multiple_of(ALIGNMENT), 0);
+            set.extend(message(size));
         }
-        let set = writer.bytes;
         assert_eq!(divide(&set), Some((CommitId(0x0102_0304), vec![8..16, 16..29, 32..48])));
         for cut in 0..set.len() {
             let expected = [16, 29].contains(&cut);
@@ -266,6 +346,29 @@ mod tests {
         long[..4].copy_from_slice(&[4, 14, 0xea, 0x60]);
         assert!(divide(&[&[0; 8][..], &long.repeat(3)].concat()).is_some());
         assert_eq!(divide(&[&[0; 8][..], &long.repeat(4)].concat()), None);
+    }
+
+    #[test]
+    fn refused_change_leaves_the_set_as_it_was() {
+        let own = Own { priorities: (10, 20), groups: (0, 0), meters: (0, 0) };
+        let flow = |priority| Change::Flow(FlowMod::add(Match::new()).priority(priority));
+        let mut set = SetWriter::new(CommitId(7));
+        let add = |set: &mut SetWriter, priority| set.add(&flow(priority), &own, Version::V1_3);
+        assert_eq!(add(&mut set, 3), Ok(()));
+        assert_eq!(add(&mut set, 11), Err(SendError::Priority { is: 11, most: 10 }));
+        assert_eq!(add(&mut set, 4), Ok(()));
+        assert_eq!((set.len(), set.commit()), (2, CommitId(7)));
+        let (commit, messages) = divide(&set.bytes).unwrap();
+        let priority =
+            |range: &Range<usize>| FlowMod::decode(&set.bytes[range.clone()]).unwrap().priority;
+        assert_eq!(commit, CommitId(7));
+        assert_eq!(messages.iter().map(priority).collect::<Vec<_>>(), [13, 14]);
+        while set.len() < MAX_CHANGES {
+            add(&mut set, 3).unwrap();
+        }
+        assert!(matches!(add(&mut set, 3), Err(SendError::ChangeSet { changes: 2049, .. })));
+        assert!(divide(&set.finish().unwrap()).is_some());
+        assert!(SetWriter::new(CommitId(1)).finish().is_err());
     }
 
     #[test]

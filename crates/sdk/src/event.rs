@@ -11,6 +11,7 @@ use crate::abi::{self, Record, RecordKind, Refusal};
 use crate::alert::Alert;
 use crate::changes::Committed;
 use crate::http::{HttpRequest, Request};
+use crate::learned::LearnedHost;
 use crate::network::Xid;
 use crate::services::table::{NewsKind, TableNews};
 use crate::services::{Outcome, RequestId, Service, Unavailable, broker, storage};
@@ -85,6 +86,9 @@ pub enum Event<'a> {
     /// Flows of this application that a switch has, some time after the switch, the application or the kernel has started.
     /// Only for applications with the capabilities `flow.write` and `stats.read`.
     FlowsKept(FlowsKept<'a>),
+    /// A switch that sends no packet-ins has learned a host by itself, or has forgotten one. Only for applications that receive
+    /// packet-ins of the switch, since those say the same.
+    Host(LearnedHost),
     /// The request is not answered any more. The switch may or may not have carried it out. After a restart of the kernel,
     /// each request without a whole reply gets one such event, after the new kernel's snapshot.
     RequestLost {
@@ -352,6 +356,8 @@ pub enum LostRequest {
     Malformed = 1,
     /// The switch did not answer in time.
     Unanswered = 2,
+    /// The switch's answer is longer than 256 MiB. Request less, such as the flows of one table.
+    TooLong = 3,
 }
 
 impl LostRequest {
@@ -359,6 +365,7 @@ impl LostRequest {
         match reason {
             1 => Self::Malformed,
             2 => Self::Unanswered,
+            3 => Self::TooLong,
             _ => Self::Restarted,
         }
     }
@@ -370,6 +377,7 @@ impl fmt::Display for LostRequest {
             Self::Restarted => "the kernel was restarted",
             Self::Malformed => "the switch's answer is malformed",
             Self::Unanswered => "the switch did not answer in time",
+            Self::TooLong => "the switch's answer is longer than 256 MiB; request less",
         })
     }
 }
@@ -400,6 +408,24 @@ impl<'a> Event<'a> {
             | Service::Operator
             | Service::Ofctl => Self::Served { service, request, answer: body.ok_or(Unavailable) },
         })
+    }
+
+    fn of_port(switch: Switch, record: &Record, body: &'a [u8]) -> Option<Self> {
+        let port = abi::Port::from_bytes(body.first_chunk()?);
+        let change = match record.reason {
+            0 => PortChange::Added,
+            1 => PortChange::Deleted,
+            _ => PortChange::Modified,
+        };
+        let port = Port {
+            port_no: PortNo(port.port_no),
+            hw_addr: MacAddr(port.hw_addr),
+            name: port.name,
+            config: port.config,
+            state: port.state,
+            curr_speed: port.curr_speed,
+        };
+        Some(Self::Port { switch, change, port })
     }
 
     /// Reads the bytes of a record, or returns `None` if it is of an unknown kind or malformed. For hosts that call an
@@ -454,6 +480,9 @@ impl<'a> Event<'a> {
         if is(RecordKind::Committed) {
             return Committed::of(switch, record, body).map(Self::Committed);
         }
+        if is(RecordKind::Host) {
+            return LearnedHost::of(switch, record, body).map(Self::Host);
+        }
         if is(RecordKind::FlowsMissing) {
             return Some(Self::FlowsMissing(switch));
         }
@@ -465,21 +494,7 @@ impl<'a> Event<'a> {
             return Some(Self::SwitchDown(switch));
         }
         if is(RecordKind::Port) {
-            let port = abi::Port::from_bytes(body.first_chunk()?);
-            let change = match record.reason {
-                0 => PortChange::Added,
-                1 => PortChange::Deleted,
-                _ => PortChange::Modified,
-            };
-            let port = Port {
-                port_no: PortNo(port.port_no),
-                hw_addr: MacAddr(port.hw_addr),
-                name: port.name,
-                config: port.config,
-                state: port.state,
-                curr_speed: port.curr_speed,
-            };
-            return Some(Self::Port { switch, change, port });
+            return Self::of_port(switch, record, body);
         }
         if is(RecordKind::Reply) {
             let kind = Kind::from_wire(switch.version, *body.get(1)?).ok()?;

@@ -1,21 +1,56 @@
-//! Offers what a Rosemary application is written with.
+//! The API of Rosemary's applications.
 //!
-//! An application implements [`App`]: it gets [`Event`]s and answers through a [`Network`].
-//! [`export_app!`] makes a shared object of it that runs in an App Zone or in the kernel. Matches,
-//! actions and flow-mods are those of the crate `openflow`, the same for every OpenFlow version,
-//! and the SDK encodes them for the version of each switch.
+//! An application implements [`App`]: it gets [`Event`]s and answers through a [`Network`]. This one learns where hosts are, and
+//! installs a flow to each:
 //!
-//! ```text
-//! crate-type = ["cdylib"]    the object that `rosemary` loads
+//! ```
+//! use std::collections::HashMap;
+//!
+//! use rosemary_sdk::{Action, App, Dpid, Event, FlowMod, MacAddr, Match, Network, PortNo, export_app};
+//!
+//! struct Learner {
+//!     ports: HashMap<(Dpid, MacAddr), PortNo>,
+//! }
+//!
+//! impl App for Learner {
+//!     fn create() -> Self {
+//!         Self { ports: HashMap::new() }
+//!     }
+//!
+//!     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+//!         let Event::PacketIn(packet_in) = event else { return };
+//!         let Some((&to, rest)) = packet_in.data.split_first_chunk() else { return };
+//!         let Some(&from) = rest.first_chunk() else { return };
+//!         let dpid = packet_in.switch.dpid;
+//!         self.ports.insert((dpid, MacAddr(from)), packet_in.in_port);
+//!         let sent = match self.ports.get(&(dpid, MacAddr(to))) {
+//!             None => network.packet_out_for(&packet_in, &[Action::output(PortNo::FLOOD)]),
+//!             Some(&port) => {
+//!                 let actions = [Action::output(port)];
+//!                 let flow = FlowMod::add(Match::new().eth_dst(MacAddr(to))).idle_timeout(60).apply(&actions);
+//!                 let sent = network.flow_mod(packet_in.switch, &flow);
+//!                 sent.and_then(|_| network.packet_out_for(&packet_in, &actions))
+//!             }
+//!         };
+//!         if let Err(error) = sent {
+//!             network.warn(&format!("could not answer: {error}"));
+//!         }
+//!     }
+//! }
+//!
+//! export_app!(Learner, name = "learner");
 //! ```
 //!
+//! [`export_app!`] makes a shared object of a crate with `crate-type = ["cdylib"]`. The object runs in an App Zone or in the kernel.
+//! Matches, actions and flow-mods are those of the crate `openflow`, the same for every OpenFlow version; the SDK encodes them for
+//! the version of each switch.
+//!
 //! [`timers`] last across other events. [`topology`] finds paths. [`wanted`] keeps flows, groups and meters in the switches.
-//! [`packet`] reads and builds packets. [`hosts`] remembers where hosts are. [`services`] sends requests to other processes, as to the storage, and
-//! reads the tables that they publish; [`serving`] provides such a service. [`http`] answers HTTP requests.
+//! [`packet`] reads and builds packets. [`hosts`] remembers where hosts are. [`services`] sends requests to other processes, such as
+//! the storage, and reads the tables that they publish; [`serving`] provides such a service. [`http`] answers HTTP requests.
 //! [`abi`] is the C ABI underneath (`c/rosemary_app.h`), for hosts and for tests.
 //!
-//! This crate never opens a socket, starts a thread or reads a clock. An application gets only what its host hands
-//! in.
+//! This crate never opens a socket, starts a thread or reads a clock. An application gets only what its host passes to it.
 
 #![deny(unsafe_code)] // only the module `abi` may, and states its reasons
 
@@ -26,6 +61,7 @@ pub mod changes;
 mod event;
 pub mod hosts;
 pub mod http;
+mod learned;
 mod network;
 pub mod own;
 pub mod packet;
@@ -47,6 +83,7 @@ pub use event::{
     Event, FlowRemoved, FlowsKept, LostRequest, PacketIn, Port, PortChange, Reply, Switch,
     SwitchError,
 };
+pub use learned::LearnedHost;
 pub use names::Limit;
 pub use network::{Network, SendError, Xid};
 /// The types of the rest of OpenFlow: groups, meters, statistics, ports.

@@ -63,9 +63,9 @@ pub enum SendError {
         "a change set of {changes} changes and {bytes} bytes; it has 1 to {MAX_CHANGES} changes and at most {MAX_CHANGE_SET} bytes"
     )]
     ChangeSet {
-        /// Number of the changes.
+        /// Number of changes up to the first that does not fit.
         changes: usize,
-        /// Bytes of those changes that were encoded.
+        /// Bytes of these changes.
         bytes: usize,
     },
     /// The switch sent only a part of the packet, and keeps no copy of it.
@@ -297,58 +297,33 @@ impl<'h> Network<'h> {
     /// # Errors
     /// [`SendError`]; nothing was sent. [`SendError::Full`] stays if the operator has made the rings too small for the set.
     pub fn commit(&mut self, to: Switch, changes: &[Change<'_>]) -> Result<CommitId, SendError> {
-        let commit = CommitId(self.host.last_xid().wrapping_add(1));
-        let mut set = SetWriter::new(commit);
-        if !(1..=MAX_CHANGES).contains(&changes.len()) {
-            return Err(SendError::ChangeSet { changes: changes.len(), bytes: 0 });
-        }
+        let mut set = self.begin_set();
+        let own = self.host.own();
         for change in changes {
-            set.align();
-            self.encode_change(to, change, &mut set.bytes)?;
-            if set.bytes.len() > MAX_CHANGE_SET {
-                return Err(SendError::ChangeSet {
-                    changes: changes.len(),
-                    bytes: set.bytes.len(),
-                });
-            }
+            set.add(change, &own, to.version)?;
         }
-        let room = self.host.reserve(set.bytes.len()).ok_or(SendError::Full)?;
-        room.copy_from_slice(&set.bytes);
-        if !self.host.commit_changes(to, set.bytes.len()) {
+        self.commit_set(to, set)
+    }
+
+    /// Begins a change set, which is sent before any other message: it has the next transaction id as its number.
+    pub(crate) fn begin_set(&self) -> SetWriter {
+        SetWriter::new(CommitId(self.host.last_xid().wrapping_add(1)))
+    }
+
+    /// Sends a change set.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub(crate) fn commit_set(&mut self, to: Switch, set: SetWriter) -> Result<CommitId, SendError> {
+        let commit = set.commit();
+        let bytes = set.finish()?;
+        let room = self.host.reserve(bytes.len()).ok_or(SendError::Full)?;
+        room.copy_from_slice(&bytes);
+        if !self.host.commit_changes(to, bytes.len()) {
             return Err(SendError::Full);
         }
         self.host.sent(commit.0);
         Ok(commit)
-    }
-
-    /// Appends the message of a change, with its numbers converted. The kernel gives it a transaction id.
-    fn encode_change(
-        &self,
-        to: Switch,
-        change: &Change<'_>,
-        bytes: &mut Vec<u8>,
-    ) -> Result<(), SendError> {
-        let own = self.host.own();
-        match change {
-            Change::Flow(flow_mod) => {
-                let priority = own.priority(flow_mod.priority)?;
-                own.flow_mod(flow_mod, |flow_mod| {
-                    openflow::append(bytes, |out| {
-                        flow_mod.encode_with_priority(priority, to.version, 0, out)
-                    })?;
-                    Ok(())
-                })
-            }
-            Change::Group(group_mod) => {
-                let group_mod = own.group_mod(group_mod)?;
-                Ok(openflow::append(bytes, |out| group_mod.encode(to.version, 0, out)).map(drop)?)
-            }
-            Change::Meter(meter_mod) => {
-                let meter_id = own.meter(meter_mod.meter_id)?;
-                let meter_mod = MeterMod { meter_id, ..meter_mod.clone() };
-                Ok(openflow::append(bytes, |out| meter_mod.encode(to.version, 0, out)).map(drop)?)
-            }
-        }
     }
 
     /// Changes a port.
@@ -539,7 +514,6 @@ impl<'h> Network<'h> {
         }
     }
 
-    /// Returns the host that this sends through.
     /// Returns the table of a service; `None` while the service is not available, or if the operator has not named it for
     /// this application.
     pub fn table(&self, service: Service) -> Option<TableView<'_>> {

@@ -8,8 +8,8 @@ use sdk::{Event, FlowRemoved as RawFlowRemoved, PortChange};
 use zone::run::WholeRecord;
 
 use super::{
-    Alert, Error, FlowRemoved, FlowsKept, FlowsMissing, Lost, PacketIn, Port, Refused, Reply,
-    RequestLost, SnapshotBegin, SnapshotEnd, SwitchDown, SwitchUp,
+    Alert, Committed, Error, FlowRemoved, FlowsKept, FlowsMissing, Lost, PacketIn, Port, Refused,
+    Reply, RequestLost, SnapshotBegin, SnapshotEnd, SwitchDown, SwitchUp,
 };
 use crate::apps::AppsEvent;
 use crate::broker::BrokerEvent;
@@ -104,6 +104,7 @@ fn event(py: Python<'_>, record: &[u8]) -> PyResult<Py<PyAny>> {
             let (switch, is_complete) = (kept.switch.into(), kept.is_complete);
             Py::new(py, FlowsKept { switch, message, is_complete })?.into_any()
         }
+        Event::Committed(committed) => Py::new(py, Committed::of(&committed))?.into_any(),
         Event::RequestLost { switch, xid, why } => {
             let why = why.to_string();
             Py::new(py, RequestLost { switch: switch.into(), xid: xid.0, why })?.into_any()

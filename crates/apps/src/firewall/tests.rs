@@ -3,8 +3,8 @@ use openflow::{
     MultipartRequest, ReplyBody, Version, append,
 };
 use rosemary_sdk::abi::{Record, RecordKind, Refusal};
-use rosemary_sdk::testing::{AlignedRecord, Bench, Sent};
-use rosemary_sdk::{Match, PortNo, Switch, Xid};
+use rosemary_sdk::testing::{AlignedRecord, Bench, Sent, SentChanges};
+use rosemary_sdk::{Applied, Committed, Guarantee, Match, PortNo, Switch, Xid};
 
 use super::*;
 
@@ -27,6 +27,17 @@ fn flow_mods(sent: &[Sent]) -> Vec<FlowMod<'_>> {
 
 fn texts(sent: &[Sent]) -> Vec<(FlowModCommand, String)> {
     flow_mods(sent).iter().map(|it| (it.command, it.match_.to_string())).collect()
+}
+
+fn set_texts(set: &SentChanges) -> Vec<(FlowModCommand, String)> {
+    let flow_mods = set.messages.iter().map(|message| FlowMod::decode(message).unwrap());
+    flow_mods.map(|it| (it.command, it.match_.to_string())).collect()
+}
+
+/// The outcome of a change set that the switch has applied.
+fn applied(switch: Switch, set: &SentChanges) -> AlignedRecord {
+    let outcome = Ok(Applied { guarantee: Guarantee::Atomic, outside: 0 });
+    AlignedRecord::committed(&Committed { switch, commit: set.commit, outcome })
 }
 
 /// The command that adds a flow and keeps the counters of an equal one: a modify in OpenFlow 1.0, an add elsewhere.
@@ -141,12 +152,40 @@ fn missing_flow_is_added_and_stale_one_deleted() {
         let sent = look(&mut bench, at, &sent);
         let old = Match::new().eth_type(0x0800).ipv4_dst([10, 0, 0, 9].into());
         let sent = bench.event(reply(at, &sent, vec![flow(old.clone(), 2)]));
-        assert_eq!(
-            texts(&sent),
-            [(add(version), to_h2().to_string()), (FlowModCommand::DeleteStrict, old.to_string())]
-        );
+        let added = (add(version), to_h2().to_string());
+        let deleted = (FlowModCommand::DeleteStrict, old.to_string());
+        let sets = bench.commits();
+        if version >= Version::V1_3 {
+            assert_eq!(set_texts(&sets[0]), [deleted, added], "one change set");
+            bench.event(applied(at, &sets[0]));
+        } else {
+            assert_eq!(texts(&sent), [added, deleted]);
+        }
         look(&mut bench, at, &sent);
         assert!(bench.log().iter().any(|line| line.contains("put 1 flows into")));
+    }
+}
+
+/// The firewall starts with other rules, at a switch with the flows of the former ones.
+#[test]
+fn new_rules_replace_the_former_ones_in_one_set() {
+    for version in [Version::V1_3, Version::V1_5] {
+        let (mut bench, at) = (bench(), Bench::switch(1, version));
+        let begin = Record::new(RecordKind::SnapshotBegin, 0, 0, 0);
+        bench.event(AlignedRecord::new(begin, &[]));
+        let sent = up(&mut bench, at);
+        assert_eq!(flow_mods(&sent), [], "the former flows stay until it knows them");
+        let old = |last| Match::new().eth_type(0x0800).ipv4_dst([10, 0, 0, last].into());
+        let kept = vec![flow(old(8), 1), flow(old(9), 1)];
+        assert_eq!(bench.event(reply(at, &sent, kept)), []);
+        let delete = |last| (FlowModCommand::DeleteStrict, old(last).to_string());
+        let expected = [delete(8), delete(9), (FlowModCommand::Add, to_h2().to_string())];
+        let sets = bench.commits();
+        assert_eq!(sets.len(), 1);
+        assert_eq!(set_texts(&sets[0]), expected);
+        bench.event(applied(at, &sets[0]));
+        let log = bench.log();
+        assert!(log.iter().any(|line| line.contains("put 1 flows into")), "{log:?}");
     }
 }
 

@@ -1,27 +1,37 @@
 //! Moves routes to new hops, make before break: [`Moves`].
 //!
 //! 1. New hops are added, and each of their switches gets a barrier.
-//! 2. When all barriers are answered, hops that lead to the new ones are changed, with barriers again.
+//! 2. When all barriers are answered, hops that lead to the new ones are changed, in waves: the hops of a route change from the
+//!    destination on, one switch after the other. If a switch nearer to the source changed first, packets could reach the next
+//!    one by its old hop and return. The hops that change at a switch in one wave are one change set.
 //! 3. After that and a pause for packets under way, hops that are not used any more are deleted.
 //!
-//! A route whose old path is broken does not wait before step 2: its packets are lost meanwhile. A packet that arrives before
-//! a hop is added becomes a packet-in and is forwarded by the app. A barrier that is not answered in time is not waited for.
+//! A route whose old path is broken does not wait before step 2, nor between waves: its packets are lost until then. A packet that
+//! arrives before a hop is added becomes a packet-in and is forwarded by the app. An answer that does not come in time is not
+//! waited for.
+//!
+//! A single hop, and a switch whose version has no bundles, get flow-mods and a barrier. A set that a switch does not apply is sent
+//! again as flow-mods. Messages may overtake a set: when its outcome has come, hops that the route has otherwise by then are sent
+//! again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rosemary_sdk::Dpid;
+use rosemary_sdk::{Dpid, Switch};
 
 use super::net::End;
 use super::peers::Peers;
 use super::routes::{Hops, Key, PRIORITY, Routes};
 use super::world::{Act, Flow, Message, World};
 
-/// Longest wait for the answer to a barrier.
+/// Longest wait for the answers to a stage.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Time for packets under way on the old path.
 const UNDER_WAY: Duration = Duration::from_millis(200);
+
+/// Most hops in a change set, except for further hops of the last route: they fit into the smallest ring.
+const MOST_IN_SET: usize = 384;
 
 /// A hop of a route.
 type HopOf = (Key, End);
@@ -30,18 +40,27 @@ type HopOf = (Key, End);
 #[derive(Debug, Default)]
 pub(crate) struct Move {
     adds: Vec<HopOf>,
-    changes: Vec<HopOf>,
+    /// The hops that change, in waves.
+    changes: Vec<Vec<HopOf>>,
     removes: Vec<HopOf>,
 }
 
 impl Move {
     /// Adds the differences of one route. `order` lists the present hops from the source on.
     pub(crate) fn add(&mut self, key: Key, before: &Hops, order: &[(End, Act)]) {
-        // From the destination on: a hop is there before one that leads to it.
+        let (mut wave, mut last) = (0, None);
+        // From the destination on: a switch gets its hop before the switch that sends to it.
         for (at, act) in order.iter().rev() {
             match before.get(at) {
                 None => self.adds.push((key, *at)),
-                Some(old) if old != act => self.changes.push((key, *at)),
+                Some(old) if old != act => {
+                    wave += usize::from(last.is_some_and(|dpid| dpid != at.0));
+                    last = Some(at.0);
+                    if self.changes.len() <= wave {
+                        self.changes.push(Vec::new());
+                    }
+                    self.changes[wave].push((key, *at));
+                }
                 Some(_) => {}
             }
         }
@@ -67,20 +86,34 @@ enum Stage {
     Settling,
 }
 
+/// An answer that a stage waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    Barrier(Dpid, u64),
+    Set(Dpid, u64),
+}
+
 #[derive(Debug)]
 struct Job {
     rest: Move,
     stage: Stage,
-    /// Switches with the barrier that is to be answered.
-    waits: Vec<(Dpid, u64)>,
+    waits: Vec<Awaited>,
     /// When the stage ends at the latest.
     until: Duration,
+}
+
+/// A change set whose outcome is outstanding: its hops, as they were sent.
+#[derive(Debug)]
+struct Sent {
+    dpid: Dpid,
+    hops: Vec<(HopOf, Act)>,
 }
 
 /// The moves under way.
 #[derive(Debug, Default)]
 pub(crate) struct Moves {
     jobs: Vec<Job>,
+    sets: BTreeMap<u64, Sent>,
 }
 
 impl Moves {
@@ -100,34 +133,40 @@ impl Moves {
         send(&adds, routes, peers, world);
         let until = world.now() + PATIENCE;
         let waits = if is_urgent { Vec::new() } else { barriers(&adds, peers, world) };
+        what.changes.reverse(); // the last wave is taken first
+        if is_urgent && what.changes.len() > 1 {
+            let all = what.changes.drain(..).rev().flatten().collect();
+            what.changes.push(all);
+        }
         self.jobs.push(Job { rest: what, stage: Stage::Adding, waits, until });
         self.go_on(routes, peers, world);
     }
 
-    /// Goes on with moves whose barriers are answered or whose time has come.
+    /// Goes on with moves whose answers have come or whose time has come.
     pub(crate) fn go_on(&mut self, routes: &Routes, peers: &mut Peers, world: &mut impl World) {
         let now = world.now();
-        self.jobs.retain_mut(|job| {
+        let Self { jobs, sets } = self;
+        sets.retain(|number, sent| !peers.is_changed(sent.dpid, *number));
+        jobs.retain_mut(|job| {
             loop {
-                job.waits.retain(|(dpid, barrier)| !peers.is_answered(*dpid, *barrier));
+                job.waits.retain(|awaited| match awaited {
+                    Awaited::Barrier(dpid, barrier) => !peers.is_answered(*dpid, *barrier),
+                    Awaited::Set(dpid, set) => !peers.is_changed(*dpid, *set),
+                });
                 let is_done = job.waits.is_empty() && job.stage != Stage::Settling;
                 if !is_done && now < job.until {
                     return true;
                 }
                 match job.stage {
-                    Stage::Adding => {
-                        let changes = std::mem::take(&mut job.rest.changes);
-                        send(&changes, routes, peers, world);
-                        job.waits = if job.rest.removes.is_empty() {
-                            Vec::new()
-                        } else {
-                            barriers(&changes, peers, world)
-                        };
+                    Stage::Adding | Stage::Changing if !job.rest.changes.is_empty() => {
+                        let wave = job.rest.changes.pop().unwrap_or_default();
+                        let is_last = job.rest.changes.is_empty() && job.rest.removes.is_empty();
+                        job.waits = change(&wave, !is_last, (routes, peers, sets), world);
                         job.until = now + PATIENCE;
                         job.stage = Stage::Changing;
                     }
-                    Stage::Changing if job.rest.removes.is_empty() => return false,
-                    Stage::Changing => {
+                    Stage::Adding | Stage::Changing if job.rest.removes.is_empty() => return false,
+                    Stage::Adding | Stage::Changing => {
                         job.until = now + UNDER_WAY;
                         job.stage = Stage::Settling;
                     }
@@ -140,10 +179,107 @@ impl Moves {
         });
     }
 
+    /// Handles the outcome of a change set: sends its hops again if the switch has not applied it, and sends the hops that the
+    /// routes have changed since.
+    pub(crate) fn on_changed(
+        &mut self,
+        (switch, set, is_applied): (Switch, u64, bool),
+        routes: &Routes,
+        peers: &mut Peers,
+        world: &mut impl World,
+    ) {
+        peers.on_changed(switch, set);
+        if let Some(Sent { dpid, hops }) = self.sets.remove(&set) {
+            let is_as_sent = |(key, at): &HopOf, act: &Act| {
+                routes.get(key).is_some_and(|route| route.hops.get(at) == Some(act))
+            };
+            let differs = |(hop, act): &&(HopOf, Act)| !is_applied || !is_as_sent(hop, act);
+            let again: Vec<HopOf> = hops.iter().filter(differs).map(|(hop, _)| *hop).collect();
+            send(&again, routes, peers, world);
+            remove(&again, routes, peers, world);
+            let waits = if again.is_empty() { Vec::new() } else { barriers(&again, peers, world) };
+            let job = self.jobs.iter_mut().find(|job| job.waits.contains(&Awaited::Set(dpid, set)));
+            if let Some(job) = job {
+                job.waits.extend(waits);
+            }
+        }
+        self.go_on(routes, peers, world);
+    }
+
+    /// Handles the loss of outcomes, perhaps of the change sets under way: sends their hops again.
+    pub(crate) fn on_lost(&mut self, routes: &Routes, peers: &mut Peers, world: &mut impl World) {
+        let sets: Vec<(u64, Dpid)> =
+            self.sets.iter().map(|(set, sent)| (*set, sent.dpid)).collect();
+        for (set, dpid) in sets {
+            if let Some(switch) = peers.switch(dpid) {
+                self.on_changed((switch, set, false), routes, peers, world);
+            }
+        }
+    }
+
     /// Returns when [`go_on`](Self::go_on) is to be called at the latest.
     pub(crate) fn wake_at(&self) -> Option<Duration> {
         self.jobs.iter().map(|job| job.until).min()
     }
+}
+
+/// Changes the hops of a wave: those of a switch in one step, if there are several, and behind a set that the switch has not
+/// answered. Returns the awaited answers, if the move `waits` for them.
+fn change(
+    wave: &[HopOf],
+    waits: bool,
+    (routes, peers, sets): (&Routes, &mut Peers, &mut BTreeMap<u64, Sent>),
+    world: &mut impl World,
+) -> Vec<Awaited> {
+    let mut at_switch: BTreeMap<Dpid, Vec<HopOf>> = BTreeMap::new();
+    for hop in wave {
+        at_switch.entry(hop.1.0).or_default().push(*hop);
+    }
+    let mut awaited = Vec::new();
+    for (dpid, hops) in at_switch {
+        let (has_bundles, has_sets) = peers.may_change(dpid);
+        if !has_bundles || hops.len() < 2 && !has_sets {
+            send(&hops, routes, peers, world);
+            if waits {
+                awaited.extend(barriers(&hops, peers, world));
+            }
+            continue;
+        }
+        for hops in parts(&hops) {
+            let present = hops.iter().filter_map(|(key, at)| {
+                let route = routes.get(key)?;
+                let act = *route.hops.get(at)?;
+                Some((((*key, *at), act), route.flow(key, *at, act)))
+            });
+            let (hops, flows): (Vec<_>, Vec<Flow>) = present.unzip();
+            if flows.is_empty() {
+                continue;
+            }
+            if let Some(set) = peers.change(dpid, flows, world) {
+                sets.insert(set, Sent { dpid, hops });
+                awaited.push(Awaited::Set(dpid, set));
+            }
+        }
+    }
+    awaited
+}
+
+/// Divides hops into parts for a change set each. The hops of a route stay together.
+fn parts(hops: &[HopOf]) -> Vec<&[HopOf]> {
+    let (mut parts, mut start) = (Vec::new(), 0);
+    for route in hops.chunk_by(|a, b| a.0 == b.0).scan(0, |end, route| {
+        *end += route.len();
+        Some(*end)
+    }) {
+        if route - start >= MOST_IN_SET {
+            parts.push(&hops[start..route]);
+            start = route;
+        }
+    }
+    if start < hops.len() {
+        parts.push(&hops[start..]);
+    }
+    parts
 }
 
 /// Sends the hops as the routes have them now: a later move may have changed them.
@@ -166,7 +302,51 @@ pub(crate) fn remove(hops: &[HopOf], routes: &Routes, peers: &Peers, world: &mut
     }
 }
 
-fn barriers(hops: &[HopOf], peers: &mut Peers, world: &mut impl World) -> Vec<(Dpid, u64)> {
+fn barriers(hops: &[HopOf], peers: &mut Peers, world: &mut impl World) -> Vec<Awaited> {
     let switches: BTreeSet<Dpid> = hops.iter().map(|(_, at)| at.0).collect();
-    switches.into_iter().filter_map(|dpid| Some((dpid, peers.barrier(dpid, world)?))).collect()
+    let barrier = |dpid| Some(Awaited::Barrier(dpid, peers.barrier(dpid, world)?));
+    switches.into_iter().filter_map(barrier).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rosemary_sdk::{MacAddr, PortNo};
+
+    use super::*;
+
+    fn key(number: u8) -> Key {
+        Key { src: MacAddr([number; 6]), dst: MacAddr([0; 6]), tag: None }
+    }
+
+    fn end(dpid: u64, port: u32) -> End {
+        (Dpid(dpid), PortNo(port))
+    }
+
+    #[test]
+    fn hops_change_from_the_destination_on() {
+        let act = |port| Act::Port(PortNo(port));
+        let before: Hops =
+            [(end(1, 1), act(2)), (end(2, 1), act(2)), (end(2, 3), act(2)), (end(4, 1), act(2))]
+                .into();
+        let order =
+            [(end(1, 1), act(9)), (end(2, 1), act(9)), (end(2, 3), act(9)), (end(3, 1), act(2))];
+        let mut what = Move::default();
+        what.add(key(1), &before, &order);
+        let hop = |dpid, port| (key(1), end(dpid, port));
+        assert_eq!(what.adds, [hop(3, 1)]);
+        assert_eq!(what.changes, [vec![hop(2, 3), hop(2, 1)], vec![hop(1, 1)]]);
+        assert_eq!(what.removes, [hop(4, 1)]);
+    }
+
+    #[test]
+    fn hops_of_a_route_are_in_one_set() {
+        let hops: Vec<HopOf> = (0..=255)
+            .flat_map(|number| (0..5).map(move |port| (key(number), end(1, port))))
+            .collect();
+        let parts = parts(&hops);
+        assert!(parts.len() > 1 && parts.concat() == hops);
+        for part in &parts {
+            assert!(part.len() % 5 == 0 && part.len() < MOST_IN_SET + 5, "{}", part.len());
+        }
+    }
 }

@@ -1,16 +1,18 @@
-//! Connects the core with the SDK: [`Outlet`] looks hosts up and sends messages, and the [`Outbox`] keeps those that have no
+//! Connects the core with the SDK: [`Outlet`] looks hosts up and sends messages, and the [`Outbox`] keeps the messages that have no
 //! room yet.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use rosemary_sdk::openflow::{ErrorMessage, MultipartRequest};
 use rosemary_sdk::services::hosts::{Host, find_address, find_host};
 use rosemary_sdk::services::table::TableWatch;
-use rosemary_sdk::{Action, Dpid, MacAddr, Network, PacketOut, Repeats, SendError, Switch};
+use rosemary_sdk::{
+    Action, Change, CommitId, Dpid, MacAddr, Network, PacketOut, Repeats, SendError, Switch,
+};
 
-use super::world::{Location, Message, World};
+use super::world::{Flow, Location, Message, World};
 
 /// Most messages that wait for room. Packets are dropped earlier: they are soon worthless.
 const MOST_WAITING: usize = 1 << 18;
@@ -20,10 +22,20 @@ const MOST_WAITING_FOR_PACKETS: usize = 1 << 10;
 const AGAIN: Duration = Duration::from_millis(1);
 
 /// Messages that wait for room.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Outbox {
     waiting: VecDeque<(Switch, Message)>,
     dropped: u64,
+    sender: Sender,
+}
+
+/// Sends messages, and keeps what is to be known of those that were sent.
+#[derive(Debug)]
+struct Sender {
+    /// The numbers of the change sets whose outcomes are outstanding, by switch.
+    sets: HashMap<(Switch, CommitId), u64>,
+    /// Change sets that could not be sent.
+    unsent: Vec<(Switch, u64)>,
     failures: Failures,
 }
 
@@ -34,10 +46,10 @@ type Failures = Repeats<Dpid, Option<(u16, u16)>>;
 const SELDOM: Duration = Duration::from_secs(60);
 const MOST_SWITCHES: usize = 1024;
 
-impl Default for Outbox {
+impl Default for Sender {
     fn default() -> Self {
         let failures = Repeats::new(SELDOM, MOST_SWITCHES);
-        Self { waiting: VecDeque::new(), dropped: 0, failures }
+        Self { sets: HashMap::new(), unsent: Vec::new(), failures }
     }
 }
 
@@ -45,7 +57,7 @@ impl Outbox {
     /// Sends waiting messages while there is room, and returns when to go on if there is not enough.
     pub(crate) fn flush(&mut self, network: &mut Network<'_>) -> Option<Duration> {
         while let Some((to, message)) = self.waiting.front() {
-            if send(network, *to, message, &mut self.failures) == Err(SendError::Full) {
+            if self.sender.send(network, *to, message) == Err(SendError::Full) {
                 return Some(network.now() + AGAIN);
             }
             self.waiting.pop_front();
@@ -57,9 +69,25 @@ impl Outbox {
         None
     }
 
+    /// Takes the number of a change set whose outcome has come.
+    pub(crate) fn take_set(&mut self, from: Switch, commit: CommitId) -> Option<u64> {
+        self.sender.sets.remove(&(from, commit))
+    }
+
+    /// Takes a change set that could not be sent.
+    pub(crate) fn take_unsent(&mut self) -> Option<(Switch, u64)> {
+        self.sender.unsent.pop()
+    }
+
+    /// Forgets the change sets of a switch that has disconnected, or of all switches: no outcome comes.
+    pub(crate) fn forget_sets(&mut self, of: Option<Dpid>) {
+        let stays = |switch: &Switch| of.is_some_and(|dpid| switch.dpid != dpid);
+        self.sender.sets.retain(|(switch, _), _| stays(switch));
+    }
+
     fn send(&mut self, network: &mut Network<'_>, to: Switch, message: Message) {
         if self.waiting.is_empty()
-            && send(network, to, &message, &mut self.failures) != Err(SendError::Full)
+            && self.sender.send(network, to, &message) != Err(SendError::Full)
         {
             return;
         }
@@ -69,43 +97,70 @@ impl Outbox {
         };
         if self.waiting.len() < most {
             self.waiting.push_back((to, message));
-        } else {
-            self.dropped += 1;
+            return;
+        }
+        self.dropped += 1;
+        if let Message::Changes(set, _) = message {
+            self.sender.unsent.push((to, set));
         }
     }
 }
 
-/// Sends a message. One that cannot be sent at all is logged; one that has no room is an error.
-fn send(
-    network: &mut Network<'_>,
-    to: Switch,
-    message: &Message,
-    failures: &mut Failures,
-) -> Result<(), SendError> {
-    let result = match message {
-        Message::Flow(flow) => flow.with_flow_mod(|flow_mod| network.flow_mod(to, flow_mod)),
-        Message::Group(group_mod) => network.group_mod(to, group_mod).map(|_| ()),
-        Message::Barrier => network.barrier(to).map(|_| ()),
-        Message::GroupFeatures => network.request(to, &MultipartRequest::GroupFeatures).map(|_| ()),
-        Message::GroupDesc => network.request(to, &MultipartRequest::GroupDesc).map(|_| ()),
-        Message::Packet { in_port, out, buffer_id, data } => {
-            let actions: Vec<Action> = out.iter().map(|port| Action::output(*port)).collect();
-            let packet_out = match buffer_id {
-                Some(buffer_id) => PacketOut::buffered(*in_port, &actions, *buffer_id),
-                None => PacketOut::new(*in_port, &actions, data),
-            };
-            network.packet_out(to, &packet_out)
-        }
-    };
-    match result {
-        Err(SendError::Full) => Err(SendError::Full),
-        Err(error) => {
-            if failures.admit(to.dpid, None, network.now()).is_some() {
-                network.warn(&format!("could not send a message to {}: {error}", to.dpid));
+impl Sender {
+    /// Sends a message. One that cannot be sent at all is logged; one that has no room is an error.
+    fn send(
+        &mut self,
+        network: &mut Network<'_>,
+        to: Switch,
+        message: &Message,
+    ) -> Result<(), SendError> {
+        let result = match message {
+            Message::Flow(flow) => network.flow_mod(to, &flow.flow_mod(flow.action().as_slice())),
+            Message::Changes(set, flows) => self.commit(network, to, (*set, flows)),
+            Message::Group(group_mod) => network.group_mod(to, group_mod).map(drop),
+            Message::Barrier => network.barrier(to).map(drop),
+            Message::GroupFeatures => {
+                network.request(to, &MultipartRequest::GroupFeatures).map(drop)
             }
-            Ok(())
+            Message::GroupDesc => network.request(to, &MultipartRequest::GroupDesc).map(drop),
+            Message::Packet { in_port, out, buffer_id, data } => {
+                let actions: Vec<Action> = out.iter().map(|port| Action::output(*port)).collect();
+                let packet_out = match buffer_id {
+                    Some(buffer_id) => PacketOut::buffered(*in_port, &actions, *buffer_id),
+                    None => PacketOut::new(*in_port, &actions, data),
+                };
+                network.packet_out(to, &packet_out)
+            }
+        };
+        match result {
+            Err(SendError::Full) => Err(SendError::Full),
+            Err(error) => {
+                if self.failures.admit(to.dpid, None, network.now()).is_some() {
+                    network.warn(&format!("could not send a message to {}: {error}", to.dpid));
+                }
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
-        Ok(()) => Ok(()),
+    }
+
+    /// Sends flows as a change set with this number.
+    fn commit(
+        &mut self,
+        network: &mut Network<'_>,
+        to: Switch,
+        (set, flows): (u64, &[Flow]),
+    ) -> Result<(), SendError> {
+        let actions: Vec<Option<Action>> = flows.iter().map(Flow::action).collect();
+        let flow_mods = flows.iter().zip(&actions);
+        let changes = flow_mods.map(|(flow, action)| flow.flow_mod(action.as_slice()).into());
+        let committed = network.commit(to, &changes.collect::<Vec<Change<'_>>>());
+        match committed {
+            Ok(commit) => drop(self.sets.insert((to, commit), set)),
+            Err(SendError::Full) => {}
+            Err(_) => self.unsent.push((to, set)),
+        }
+        committed.map(drop)
     }
 }
 
@@ -139,7 +194,7 @@ impl<'a, 'n> Outlet<'a, 'n> {
     /// Logs that a switch answered a message of this app with an error, unless an error like it was logged lately.
     pub(crate) fn log_error(&mut self, from: Dpid, error: &ErrorMessage<'_>) {
         let kind = Some((error.kind, error.code));
-        if let Some(others) = self.outbox.failures.admit(from, kind, self.network.now()) {
+        if let Some(others) = self.outbox.sender.failures.admit(from, kind, self.network.now()) {
             let others = if others > 0 { format!(", and {others} before") } else { String::new() };
             self.network.warn(&format!("{from} refused a message{others}: {error}"));
         }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use rosemary_sdk::PortNo;
+use rosemary_sdk::{PortNo, Switch};
 
 use super::super::moves::Move;
 use super::super::net::End;
@@ -130,5 +130,22 @@ impl Forwarder {
     fn is_hopeless(&self, key: &Key, has_destination: bool) -> bool {
         let is_used = |route: &Route| has_destination || self.has_dead_hop(route);
         self.is_whole() && self.routes.get(key).is_some_and(is_used) || self.is_dead(key)
+    }
+
+    /// A change set of a move has come to its end at a switch.
+    pub(crate) fn on_changed(
+        &mut self,
+        switch: Switch,
+        set: u64,
+        is_applied: bool,
+        world: &mut impl World,
+    ) {
+        let outcome = (switch, set, is_applied);
+        self.moves.on_changed(outcome, &self.routes, &mut self.peers, world);
+    }
+
+    /// Outcomes were lost, perhaps those of change sets.
+    pub(crate) fn on_lost(&mut self, world: &mut impl World) {
+        self.moves.on_lost(&self.routes, &mut self.peers, world);
     }
 }

@@ -101,13 +101,17 @@ impl Flow {
         Self { command: FlowModCommand::Delete, ..Self::add(match_, 0, 0, Act::Drop) }
     }
 
-    /// Calls `send` with the flow-mod.
-    pub(crate) fn with_flow_mod<R>(&self, send: impl FnOnce(&FlowMod<'_>) -> R) -> R {
-        let action = match self.act {
+    /// Returns the action of the flow-mod; `None` if it drops packets.
+    pub(crate) fn action(&self) -> Option<Action> {
+        match self.act {
             Act::Port(port) => Some(Action::output(port)),
             Act::Group(group_id) => Some(Action::Group(group_id)),
             Act::Drop => None,
-        };
+        }
+    }
+
+    /// Returns the flow-mod with its [`action`](Self::action).
+    pub(crate) fn flow_mod<'a>(&self, action: &'a [Action]) -> FlowMod<'a> {
         let mut flow_mod = FlowMod::new(self.command, self.match_.clone())
             .priority(self.priority)
             .only_cookie(self.cookie, self.cookie_mask)
@@ -117,7 +121,7 @@ impl Flow {
         if self.is_reported {
             flow_mod = flow_mod.flags(FlowModFlags::SEND_FLOW_REM);
         }
-        send(&flow_mod.apply(action.as_slice()))
+        flow_mod.apply(action)
     }
 }
 
@@ -126,6 +130,8 @@ impl Flow {
 pub(crate) enum Message {
     /// A flow-mod.
     Flow(Flow),
+    /// Flow-mods that the switch applies in one step, with a number that the outcome has.
+    Changes(u64, Vec<Flow>),
     /// A group-mod.
     Group(GroupMod),
     /// A request that the switch answers when it has handled all earlier messages.

@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | a packet at a port with a link | nothing: it is of a host behind another switch |
 //! | a packet at a port that is not decided | keeps it until the port is decided |
+//! | a host that a switch without packet-ins has learned | the same as a packet at an edge |
+//! | such a host that its switch has forgotten | forgets it |
 //! | an unknown host at an edge | learns it, while port and table have room |
 //! | a known host at another edge, its port down | moves it |
 //! | a known host at another edge, its port up | probes it at its port: a claim |
@@ -17,6 +19,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use rosemary_sdk::LearnedHost;
 use rosemary_sdk::openflow::{Dpid, MacAddr};
 use rosemary_sdk::services::hosts::{Host, PROBE_MAC};
 use rosemary_sdk::services::topology::Endpoint;
@@ -107,6 +110,26 @@ impl Tracker {
                 }
             }
         }
+    }
+
+    /// Handles the report of a switch that learns hosts by itself. Probes find no link of such a switch, so its word decides that
+    /// hosts are behind the port.
+    pub(super) fn learned(&mut self, host: &LearnedHost, now: Duration) {
+        let at = Endpoint { dpid: host.switch.dpid, port: host.port };
+        if host.is_gone {
+            let known = self.directory.find(host.mac, host.vlan);
+            let is_here = |id: &HostId| self.directory.get(*id).is_some_and(|it| it.place() == at);
+            if let Some(id) = known.filter(is_here) {
+                self.remove(id);
+            }
+            return;
+        }
+        if self.ports.behind(at) == Some(Behind::Undecided) {
+            self.behind(at, Behind::Edge, now);
+        }
+        let Some(behind) = self.ports.behind(at).filter(|it| *it != Behind::Link) else { return };
+        let ip = host.ip.map(|ip| (ip, Proof::Used));
+        self.see(at, behind, Sighting { mac: host.mac, vlan: host.vlan, ip }, now);
     }
 
     /// Takes hosts of a shelf that an earlier process has stored. They are doubted until they send something.

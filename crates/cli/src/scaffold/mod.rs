@@ -121,6 +121,7 @@ fn c(name: &str, template: Template) -> Vec<File> {
         ("rosemary_app.h".into(), include_str!("../../../sdk/c/rosemary_app.h").into()),
         ("rosemary_packet.h".into(), include_str!("../../../sdk/c/rosemary_packet.h").into()),
         ("rosemary_messages.h".into(), include_str!("../../../sdk/c/rosemary_messages.h").into()),
+        ("rosemary_changes.h".into(), include_str!("../../../sdk/c/rosemary_changes.h").into()),
         ("rosemary_nicira.h".into(), include_str!("../../../sdk/c/rosemary_nicira.h").into()),
         ("rosemary_tables.h".into(), include_str!("../../../sdk/c/rosemary_tables.h").into()),
         ("rosemary_http.h".into(), include_str!("../../../sdk/c/rosemary_http.h").into()),

@@ -184,9 +184,13 @@ const TABLES: &[WantedTable] = &[
             set("type", Text),
             WantedColumn::map("queues", Integer, Uuid),
             texts("other_config"),
+            texts("external_ids").or_absent(),
         ],
     },
-    WantedTable { name: "Queue", columns: &[set("dscp", Integer), texts("other_config")] },
+    WantedTable {
+        name: "Queue",
+        columns: &[set("dscp", Integer), texts("other_config"), texts("external_ids").or_absent()],
+    },
     WantedTable {
         name: "Mirror",
         columns: &[
@@ -198,11 +202,16 @@ const TABLES: &[WantedTable] = &[
             set("output_port", Uuid),
             set("output_vlan", Integer),
             numbers("statistics"),
+            texts("external_ids").or_absent(),
         ],
     },
     WantedTable {
         name: "NetFlow",
-        columns: &[set("targets", Text), set("active_timeout", Integer)],
+        columns: &[
+            set("targets", Text),
+            set("active_timeout", Integer),
+            texts("external_ids").or_absent(),
+        ],
     },
     WantedTable {
         name: "sFlow",
@@ -212,6 +221,7 @@ const TABLES: &[WantedTable] = &[
             set("polling", Integer),
             set("header", Integer),
             set("agent", Text),
+            texts("external_ids").or_absent(),
         ],
     },
 ];

@@ -172,3 +172,16 @@ fn every_fault_can_be_allowed_by_its_name() {
     let error = error.unwrap_err().to_string();
     assert!(error.contains("did you mean \"two-forwarders\"?"), "{error}");
 }
+
+#[test]
+fn app_that_needs_packets_of_a_silent_device_is_an_error() {
+    let device = "dpids = [\"56:54:57:0a:49:75:4f:8d\", \"00:00:00:00:00:00:00:01\"]";
+    let expected = [("no-packets", true, "learning-switch".to_owned())];
+    assert_eq!(faults(&app("learning-switch", device)), expected);
+    let scope = "capabilities = [\"flow.write\", \"packet-out\", { packet-in = { dpids = [\"56:54:00:00:00:00:00:01\"] } }]";
+    assert_eq!(faults(&app("learning-switch", scope)), expected);
+    let meant = format!("{device}\nallow = [\"no-packets\"]");
+    assert_eq!(faults(&app("learning-switch", &meant)), []);
+    assert_eq!(faults(&app("stats", device)), [], "an observer needs no packets");
+    assert_eq!(faults(&app("learning-switch", "")), [], "it has other switches, too");
+}

@@ -7,7 +7,7 @@
 
 use openflow::FlowRemoved;
 use sdk::abi::{Record, RecordKind};
-use sdk::{Committed, LostRequest, NotApplied};
+use sdk::{Committed, LearnedHost, LostRequest, NotApplied};
 use sys::ring::Room;
 
 use super::{AppPort, Phase};
@@ -48,6 +48,15 @@ impl AppPort {
             ..switch_record(RecordKind::FlowRemoved, switch)
         };
         self.deliver(switch, record, message)
+    }
+
+    /// Reports a host that a switch has learned by itself, if the app may receive packet-ins of the switch. The switch repeats the
+    /// report, so one without room is not counted as lost.
+    pub(crate) fn learned_host(&mut self, switch: &mut Switch, host: &LearnedHost) {
+        if self.rights.at(switch.dpid.0).packet_in && self.announce(switch) {
+            let (record, body) = host.to_record();
+            let _ = self.delivery.push(&record.words(), &body, Room::Ordinary);
+        }
     }
 
     /// Reports that a switch has lost flows. Returns the number of records that the app has handled once it has handled

@@ -281,8 +281,20 @@ impl AppPort {
     }
 
     /// Announces a switch and its ports, while the ring has room; `true` once all is announced.
+    /// A switch that it does not [take](Self::takes) is never announced.
     pub(crate) fn announce(&mut self, switch: &mut Switch) -> bool {
-        self.snapshot.announce(&mut self.delivery, switch)
+        (switch.no_packets.is_none() || self.takes(switch))
+            && self.snapshot.announce(&mut self.delivery, switch)
+    }
+
+    /// Whether the app gets the switch: not if the app needs packet-ins, and the switch sends none.
+    pub(crate) fn takes(&self, switch: &Switch) -> bool {
+        takes(&self.rights, switch)
+    }
+
+    /// Whether it learns which flows it has in the switch.
+    pub(crate) fn learns_its_flows(&self, switch: &Switch) -> bool {
+        self.takes(switch) && self.rights.at(switch.dpid.0).learns_its_flows()
     }
 
     /// Announces a change of a port, which `switch.ports` contains already.
@@ -326,7 +338,8 @@ impl AppPort {
         is_current: impl Fn(u64, u32) -> bool,
     ) {
         if self.snapshot.is_pending() {
-            self.snapshot.announce_all(&mut self.delivery, switches);
+            let taken = switches.filter(|switch| takes(&self.rights, switch));
+            self.snapshot.announce_all(&mut self.delivery, taken);
         }
         if self.snapshot.phase == Phase::Replay {
             self.replay(is_current);
@@ -407,6 +420,11 @@ fn split(record: &[u8]) -> Option<(Words, &[u8])> {
 #[expect(clippy::cast_possible_truncation, reason = "the low half is the field")]
 fn low_half(word: u64) -> u32 {
     word as u32
+}
+
+/// Whether an app with these rights gets a switch; see [`AppPort::takes`].
+fn takes(rights: &AppRights, switch: &Switch) -> bool {
+    switch.no_packets.is_none() || !rights.at(switch.dpid.0).needs_packets
 }
 
 #[cfg(test)]

@@ -236,6 +236,7 @@ mod tests {
             n_buffers: 0,
             capabilities: openflow::Capabilities(0),
             actions: 0,
+            no_packets: None,
             ports: Vec::new(),
         };
         let (mut snapshot, mut switch) = (Snapshot::new(AppSlot::new(0)), Switch::new(info, 1));
@@ -266,6 +267,7 @@ mod tests {
             n_buffers: 0,
             capabilities: openflow::Capabilities(0),
             actions: 0,
+            no_packets: None,
             ports: Vec::new(),
         };
         let (mut snapshot, mut switch) = (Snapshot::new(AppSlot::new(0)), Switch::new(info, 1));

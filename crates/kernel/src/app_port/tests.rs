@@ -132,6 +132,7 @@ fn switch(dpid: u64, ports: u32) -> Switch {
         n_buffers: 0,
         capabilities: openflow::Capabilities(0),
         actions: 0,
+        no_packets: None,
         ports: (1..=ports).map(port).collect(),
     };
     Switch::new(info, 1)

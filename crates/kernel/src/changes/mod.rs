@@ -17,22 +17,22 @@
 //!
 //! OpenFlow 1.4.1 §6.8 and §7.3.9, and EXT-230 of the ONF for OpenFlow 1.3.
 
+mod output;
 mod set;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use openflow::{
-    BundleAdd, BundleCommand, BundleControl, BundleFailed, BundleFlags, EncodeError, ErrorMessage,
-    Kind, Version,
-};
+use openflow::{BundleCommand, BundleControl, BundleFailed, EncodeError, ErrorMessage, Kind};
 
 use crate::check::Sweep;
 use crate::ids::AppSlot;
-use crate::rewrite;
 use crate::transactions::Sender;
 
+pub(crate) use self::output::Output;
 pub(crate) use self::set::ChangeSet;
+
+use self::output::Appended;
 use self::set::{Does, What};
 
 /// Time in which a switch must answer a step, from the moment at which the whole step has left the queues of the connection.
@@ -41,9 +41,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Most sets of an app that wait for one switch, and most bytes of all sets that wait for it.
 const MOST_SETS: usize = 4;
 const MOST_BYTES: usize = 1 << 20;
-
-/// The flags of every bundle.
-const FLAGS: BundleFlags = BundleFlags(BundleFlags::ATOMIC.0 | BundleFlags::ORDERED.0);
 
 /// The change sets for one switch.
 #[derive(Debug, Default)]
@@ -56,7 +53,6 @@ pub(crate) struct Changes {
     sets: VecDeque<ChangeSet>,
     /// The state of the first of them.
     progress: Option<Progress>,
-    finished: Vec<Finished>,
     last_bundle: u32,
 }
 
@@ -101,15 +97,6 @@ pub(crate) struct Effects {
     pub(crate) sweeps: Option<Sweep>,
 }
 
-/// Where messages go.
-#[derive(Debug)]
-pub(crate) struct Output<'o, X> {
-    pub(crate) version: Version,
-    /// Returns the first of this number of new transaction ids.
-    pub(crate) xids: X,
-    pub(crate) out: &'o mut Vec<u8>,
-}
-
 /// A step of a set. The numbers are indices of changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
@@ -128,18 +115,16 @@ enum Step {
 /// The state of the set that is being applied.
 #[derive(Debug, Default)]
 struct Progress {
-    /// The steps that are not sent.
-    steps: VecDeque<Step>,
-    /// The step whose answer is outstanding.
+    /// The steps, in their order.
+    steps: Vec<Step>,
+    /// The transaction id of the first change of each step that was sent; of its request if the step has no changes.
+    sent: Vec<u32>,
+    /// The answer to the last step that was sent, while it is outstanding.
     waits: Option<Waits>,
-    /// The changes that were sent, with the transaction id of the first of each run.
-    sent: Vec<(u32, Vec<usize>)>,
     /// The first error of the switch.
     failure: Option<Failure>,
     /// How the wait for the last step ended without the expected answer.
     ended: Option<Ended>,
-    /// The step that was sent last.
-    stage: Stage,
     /// The number of the open bundle.
     bundle: Option<u32>,
     /// Changes that may have taken effect, except for those of the bundle.
@@ -155,17 +140,6 @@ enum Ended {
     Overdue,
     /// The switch has refused the last message of the step.
     Refused,
-}
-
-/// How far a set is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Stage {
-    #[default]
-    Before,
-    Opening,
-    Collecting,
-    Committing,
-    After,
 }
 
 /// An outstanding answer.
@@ -196,6 +170,31 @@ struct Failure {
     is_of_slave: bool,
 }
 
+impl Step {
+    /// The changes of the step.
+    fn changes(&self) -> &[usize] {
+        match self {
+            Self::Before(changes) | Self::Collect(changes) | Self::After(changes) => changes,
+            Self::Open | Self::Commit => &[],
+        }
+    }
+}
+
+impl Progress {
+    /// The step that was sent last.
+    fn step(&self) -> Option<&Step> {
+        self.steps.get(self.sent.len().checked_sub(1)?)
+    }
+
+    /// The change that was sent with this transaction id.
+    fn change(&self, xid: u32) -> Option<usize> {
+        let mut sent = self.sent.iter().zip(&self.steps);
+        sent.find_map(|(first, step)| {
+            step.changes().get(xid.wrapping_sub(*first) as usize).copied()
+        })
+    }
+}
+
 impl Changes {
     /// Whether another set of an app, of this size in bytes, may wait.
     pub(crate) fn has_room(&self, app: AppSlot, size: usize) -> bool {
@@ -216,14 +215,14 @@ impl Changes {
         self.waits().is_none().then_some((set.sender.app, set.pace))
     }
 
+    /// The apps whose sets are not finished.
+    pub(crate) fn senders(&self) -> impl Iterator<Item = AppSlot> {
+        self.sets.iter().map(|set| set.sender.app)
+    }
+
     /// Whether no set waits.
     pub(crate) fn is_idle(&self) -> bool {
         self.sets.is_empty()
-    }
-
-    /// Takes the sets that are finished.
-    pub(crate) fn take_finished(&mut self) -> Vec<Finished> {
-        std::mem::take(&mut self.finished)
     }
 
     /// Notes a reply of the switch. `false` if it is about something else.
@@ -246,7 +245,7 @@ impl Changes {
         let is_ours = waits.last == xid && is_it;
         if is_ours {
             progress.waits = None;
-            if progress.stage == Stage::Opening {
+            if progress.step() == Some(&Step::Open) {
                 self.bundles = Bundles::Present;
             }
         }
@@ -256,10 +255,7 @@ impl Changes {
     /// Notes an error of the switch. `false` if it is about something else.
     pub(crate) fn error(&mut self, xid: u32, error: &ErrorMessage<'_>) -> bool {
         let Some(progress) = &mut self.progress else { return false };
-        let index = progress
-            .sent
-            .iter()
-            .find_map(|(first, changes)| changes.get(xid.wrapping_sub(*first) as usize).copied());
+        let index = progress.change(xid);
         let waits = progress.waits.as_ref();
         let is_last = waits.is_some_and(|waits| waits.last == xid);
         let opens = waits.is_some_and(|waits| waits.opens == Some(xid));
@@ -277,6 +273,18 @@ impl Changes {
             is_of_slave: error.is_of_slave(),
         });
         true
+    }
+
+    /// Whether the first error about the present set only shows what the switch does not take in bundles. The set is then tried
+    /// again without that, so the error is no failure of an app.
+    pub(crate) fn is_lesson(&self) -> bool {
+        self.progress.as_ref().is_some_and(|progress| {
+            let is_opening = progress.step() == Some(&Step::Open);
+            progress.failure.as_ref().is_some_and(|failure| {
+                failure.of_bundle == Some(BundleFailed::MessageUnsupported)
+                    || is_opening && failure.has_no_bundles()
+            })
+        })
     }
 
     /// Begins the wait for an answer again: the step still waits in a queue of the connection.
@@ -302,16 +310,14 @@ impl Changes {
     }
 
     /// Appends the messages of the first set that are due to the output, or ends the set. Returns the effects of these
-    /// messages. The caller takes what is finished and calls again while there is a [next](Self::next) set.
+    /// messages, and the finished set. The caller calls again while there is a [next](Self::next) set.
     pub(crate) fn advance<X: FnMut(u32) -> u32>(
         &mut self,
         output: &mut Output<'_, X>,
         now: Instant,
-    ) -> Effects {
+    ) -> (Effects, Option<Finished>) {
         let mut effects = Effects::default();
-        while self.finished.is_empty()
-            && let Some(set) = self.sets.front()
-        {
+        while let Some(set) = self.sets.front() {
             let mut progress = match self.progress.take() {
                 Some(progress) => progress,
                 None => self.plan(set),
@@ -321,25 +327,26 @@ impl Changes {
                 break;
             }
             if progress.ended.is_some() || progress.failure.is_some() {
-                self.fail(progress, output);
-                continue;
+                match self.fail(progress, output) {
+                    Some(outcome) => return (effects, self.finish(outcome)),
+                    None => continue,
+                }
             }
-            let Some(step) = progress.steps.pop_front() else {
+            if progress.sent.len() == progress.steps.len() {
                 let outcome = progress
                     .outside
                     .map_or(Outcome::Ordered, |outside| Outcome::Atomic { outside });
-                self.finish(outcome);
-                continue;
-            };
-            if self.send(&mut progress, &step, output, now).is_ok() {
-                self.sets.front().into_iter().for_each(|set| effects.add(set, &step, &progress));
+                return (effects, self.finish(outcome));
+            }
+            if self.send(&mut progress, output, now).is_ok() {
+                self.sets.front().into_iter().for_each(|set| effects.add(set, &progress));
                 self.progress = Some(progress);
                 break;
             }
             // The version has no bundles, or not this message in one.
             self.bundles = Bundles::Absent;
         }
-        effects
+        (effects, None)
     }
 
     /// Whether the switch takes a change in no bundle.
@@ -356,113 +363,119 @@ impl Changes {
         let all = 0..set.items.len();
         let (outside, inside): (Vec<usize>, Vec<usize>) =
             all.partition(|index| self.is_outside(set.items[*index].what));
-        let mut steps = VecDeque::new();
-        let mut push = |step: fn(Vec<usize>) -> Step, changes: Vec<usize>| {
-            if !changes.is_empty() {
-                steps.push_back(step(changes));
-            }
-        };
         if self.bundles == Bundles::Absent || inside.is_empty() || !set.fits_bundle() {
             let (first, others) = set.make_before_break();
-            push(Step::Before, first);
-            push(Step::After, others);
+            let mut steps = vec![Step::Before(first), Step::After(others)];
+            steps.retain(|step| !step.changes().is_empty());
             return Progress { steps, ..Progress::default() };
         }
         let count = u32::try_from(outside.len()).unwrap_or(u32::MAX);
         let is_deleted = |index: &usize| set.items[*index].does == Does::Delete;
         let (after, before) = outside.into_iter().partition(is_deleted);
-        push(Step::Before, before);
-        push(Step::Collect, inside);
-        push(Step::After, after);
-        if self.bundles == Bundles::Untried {
-            steps.push_front(Step::Open);
-        }
-        let collect = steps.iter().position(|step| matches!(step, Step::Collect(_)));
-        steps.insert(collect.map_or(steps.len(), |at| at + 1), Step::Commit);
+        let mut steps = vec![
+            Step::Open,
+            Step::Before(before),
+            Step::Collect(inside),
+            Step::Commit,
+            Step::After(after),
+        ];
+        steps.retain(|step| match step {
+            Step::Open => self.bundles == Bundles::Untried,
+            Step::Before(changes) | Step::After(changes) => !changes.is_empty(),
+            Step::Collect(_) | Step::Commit => true,
+        });
         Progress { steps, outside: Some(count), ..Progress::default() }
     }
 
-    /// Sends a step of the first set.
+    /// Sends the next step of the first set.
     ///
     /// # Errors
     /// The version does not have a message of the step. Nothing is appended.
     fn send<X: FnMut(u32) -> u32>(
         &mut self,
         progress: &mut Progress,
-        step: &Step,
         output: &mut Output<'_, X>,
         now: Instant,
     ) -> Result<(), EncodeError> {
         let Some(set) = self.sets.front() else { return Ok(()) };
-        if progress.bundle.is_none() && matches!(step, Step::Open | Step::Collect(_)) {
+        let Some(step) = progress.steps.get(progress.sent.len()) else { return Ok(()) };
+        let opens = progress.bundle.is_none() && matches!(step, Step::Open | Step::Collect(_));
+        if opens {
             self.last_bundle = self.last_bundle.wrapping_add(1);
         }
         let bundle = progress.bundle.unwrap_or(self.last_bundle);
         let start = output.out.len();
-        let waits = match step {
+        let appended = match step {
             Step::Open => output.control(bundle, BundleCommand::OpenRequest),
             Step::Commit => output.control(bundle, BundleCommand::CommitRequest),
-            Step::Collect(changes) => output.collect(set, changes, (progress, bundle)),
-            Step::Before(changes) | Step::After(changes) => output.plain(set, changes, progress),
+            Step::Collect(changes) => output.collect(set, changes, (bundle, opens)),
+            Step::Before(changes) | Step::After(changes) => output.plain(set, changes),
         };
-        let (opens, last, expects) = waits.inspect_err(|_| output.out.truncate(start))?;
-        progress.stage = match step {
-            Step::Before(_) => Stage::Before,
-            Step::Open => Stage::Opening,
-            Step::Collect(_) => Stage::Collecting,
-            Step::Commit => Stage::Committing,
-            Step::After(_) => Stage::After,
-        };
-        if matches!(step, Step::Open | Step::Collect(_)) {
+        let appended = appended.inspect_err(|_| output.out.truncate(start))?;
+        if opens {
             progress.bundle = Some(bundle);
         }
+        if let Step::Before(changes) | Step::After(changes) = step {
+            progress.effective.extend(changes);
+        }
+        progress.sent.push(appended.first);
+        let Appended { opens, last, expects, .. } = appended;
         progress.waits = Some(Waits { opens, last, expects, until: now + PATIENCE });
         Ok(())
     }
 
-    /// Ends the first set after an error or without an answer, or plans it again in another way.
-    fn fail<X: FnMut(u32) -> u32>(&mut self, mut progress: Progress, output: &mut Output<'_, X>) {
-        let Some(set) = self.sets.front() else { return };
-        let Progress { stage, bundle, ended, .. } = progress;
+    /// Ends the first set after an error or without an answer, with the outcome that this returns, or plans it again in another
+    /// way.
+    fn fail<X: FnMut(u32) -> u32>(
+        &mut self,
+        mut progress: Progress,
+        output: &mut Output<'_, X>,
+    ) -> Option<Outcome> {
+        let set = self.sets.front()?;
+        let Progress { bundle, ended, .. } = progress;
+        let step = progress.step()?;
+        let is_opening = *step == Step::Open;
+        let is_after = matches!(step, Step::After(_));
+        let is_in_bundle = matches!(step, Step::Collect(_) | Step::Commit);
         let is_overdue = ended == Some(Ended::Overdue);
         // A switch that has not refused the commit may have carried it out, also after an error about a message.
-        let may_be_committed = stage == Stage::Committing && ended != Some(Ended::Refused);
-        let is_open = match stage {
-            Stage::Before | Stage::Collecting => true,
-            Stage::Opening => is_overdue,
-            Stage::Committing | Stage::After => false,
+        let may_be_committed = *step == Step::Commit && ended != Some(Ended::Refused);
+        let is_open = match step {
+            Step::Before(_) | Step::Collect(_) => true,
+            Step::Open => is_overdue,
+            Step::Commit | Step::After(_) => false,
         };
         if let (Some(bundle), true) = (bundle, is_open) {
             // It was opened by a message of the same version.
             let _ = output.control(bundle, BundleCommand::DiscardRequest);
         }
         let has_none = progress.failure.as_ref().is_some_and(Failure::has_no_bundles);
-        if stage == Stage::Opening && (is_overdue || has_none) {
+        if is_opening && (is_overdue || has_none) {
             self.bundles = Bundles::Absent;
-            return;
+            return None;
         }
         let Some(failure) = progress.failure else {
             let is_partial = may_be_committed || !progress.effective.is_empty();
-            return self.finish(Outcome::Unanswered { is_partial });
+            return Some(Outcome::Unanswered { is_partial });
         };
         // Without the answer to a step, an addition may still fail, and what it names would be the app's earlier entry.
-        if stage != Stage::After && !is_overdue && !may_be_committed {
+        if !is_after && !is_overdue && !may_be_committed {
             while let Some(index) = progress.effective.pop_if(|index| set.is_undone(*index)) {
                 output.undo(set, index);
             }
         }
-        let is_in_bundle = matches!(stage, Stage::Collecting | Stage::Committing);
         let index = failure.index.filter(|_| is_in_bundle);
         if failure.of_bundle == Some(BundleFailed::MessageUnsupported)
             && let Some(index) = index
         {
             let what = set.items[index].what;
-            return self.learn_outside(what);
+            self.learn_outside(what);
+            return None;
         }
-        let has_committed = stage == Stage::After && progress.outside.is_some();
+        let has_committed = is_after && progress.outside.is_some();
         let is_partial = has_committed || may_be_committed || !progress.effective.is_empty();
         let Failure { index, error, .. } = failure;
-        self.finish(Outcome::Failed { index, error, is_partial });
+        Some(Outcome::Failed { index, error, is_partial })
     }
 
     /// Notes that the switch takes such changes in no bundle.
@@ -474,10 +487,10 @@ impl Changes {
         }
     }
 
-    fn finish(&mut self, outcome: Outcome) {
-        if let Some(set) = self.sets.pop_front() {
-            self.finished.push(Finished { sender: set.sender, adds: set.added_flows(), outcome });
-        }
+    /// Removes the first set.
+    fn finish(&mut self, outcome: Outcome) -> Option<Finished> {
+        let set = self.sets.pop_front()?;
+        Some(Finished { sender: set.sender, adds: set.added_flows(), outcome })
     }
 }
 
@@ -490,103 +503,21 @@ impl Failure {
 }
 
 impl Effects {
-    /// Adds the effects of a step that was sent.
-    fn add(&mut self, set: &ChangeSet, step: &Step, progress: &Progress) {
-        let changes = match step {
-            Step::Before(changes) | Step::After(changes) => changes,
-            // The changes of the bundle were sent last.
-            Step::Commit => match progress.sent.last() {
-                Some((_, changes)) => changes,
-                None => return,
-            },
-            Step::Open | Step::Collect(_) => return,
+    /// Adds the effects of the step that was sent last.
+    fn add(&mut self, set: &ChangeSet, progress: &Progress) {
+        let takes_effect = |step: &&Step| match progress.step() {
+            Some(Step::Commit) => matches!(step, Step::Collect(_)),
+            Some(last @ (Step::Before(_) | Step::After(_))) => *step == last,
+            Some(Step::Open | Step::Collect(_)) | None => false,
         };
+        let Some(step) = progress.steps.iter().find(takes_effect) else { return };
+        let changes = step.changes();
         for item in changes.iter().map(|index| &set.items[*index]) {
             self.deletes |= item.what == What::Flow && item.does == Does::Delete;
             if self.sweeps != Some(Sweep::Certain) {
                 self.sweeps = item.sweeps.or(self.sweeps);
             }
         }
-    }
-}
-
-/// The transaction ids and the answer of a step: see [`Waits`].
-type Asked = (Option<u32>, u32, Expected);
-
-impl<X: FnMut(u32) -> u32> Output<'_, X> {
-    /// Appends a command about a bundle.
-    fn control(&mut self, bundle_id: u32, command: BundleCommand) -> Result<Asked, EncodeError> {
-        let xid = (self.xids)(1);
-        self.control_as(xid, bundle_id, command)?;
-        let answer = match command {
-            BundleCommand::OpenRequest => BundleCommand::OpenReply,
-            BundleCommand::CloseRequest => BundleCommand::CloseReply,
-            BundleCommand::CommitRequest => BundleCommand::CommitReply,
-            _ => BundleCommand::DiscardReply,
-        };
-        Ok((None, xid, Expected::Bundle(answer)))
-    }
-
-    fn control_as(
-        &mut self,
-        xid: u32,
-        bundle_id: u32,
-        command: BundleCommand,
-    ) -> Result<(), EncodeError> {
-        let control = BundleControl { bundle_id, command, flags: FLAGS, time: None };
-        openflow::append(self.out, |out| control.encode(self.version, xid, out)).map(drop)
-    }
-
-    /// Appends changes for a bundle, which is opened before if that is not done, and the request to close it.
-    fn collect(
-        &mut self,
-        set: &ChangeSet,
-        changes: &[usize],
-        (progress, bundle_id): (&mut Progress, u32),
-    ) -> Result<Asked, EncodeError> {
-        let opens = match progress.bundle {
-            Some(_) => None,
-            None => Some(self.control(bundle_id, BundleCommand::OpenRequest)?.1),
-        };
-        let first = (self.xids)(count(changes));
-        let mut inner = Vec::new();
-        for (index, xid) in changes.iter().zip(0..) {
-            let xid = first.wrapping_add(xid);
-            inner.clear();
-            inner.extend_from_slice(set.message(*index));
-            rewrite::set_xid(&mut inner, xid);
-            let add = BundleAdd { bundle_id, flags: FLAGS, message: &inner, time: None };
-            openflow::append(self.out, |out| add.encode(self.version, xid, out))?;
-        }
-        progress.sent.push((first, changes.to_vec()));
-        let (_, last, expects) = self.control(bundle_id, BundleCommand::CloseRequest)?;
-        Ok((opens, last, expects))
-    }
-
-    /// Appends changes, and a barrier request.
-    fn plain(
-        &mut self,
-        set: &ChangeSet,
-        changes: &[usize],
-        progress: &mut Progress,
-    ) -> Result<Asked, EncodeError> {
-        let first = (self.xids)(count(changes));
-        for (index, xid) in changes.iter().zip(0..) {
-            let start = self.out.len();
-            self.out.extend_from_slice(set.message(*index));
-            rewrite::set_xid(&mut self.out[start..], first.wrapping_add(xid));
-        }
-        progress.sent.push((first, changes.to_vec()));
-        progress.effective.extend(changes);
-        let (version, last) = (self.version, (self.xids)(1));
-        openflow::append(self.out, |out| Kind::BarrierRequest.encode_empty(version, last, out))?;
-        Ok((None, last, Expected::Barrier))
-    }
-
-    /// Appends the message that undoes a change.
-    fn undo(&mut self, set: &ChangeSet, index: usize) {
-        let xid = (self.xids)(1);
-        set.undo(index, xid, self.out);
     }
 }
 
@@ -599,10 +530,6 @@ fn without_message(error: &ErrorMessage<'_>) -> Vec<u8> {
         openflow::append(&mut message, |out| ErrorMessage { data, ..*error }.encode(0, out));
     encoded.expect("it is shorter than the switch's");
     message
-}
-
-fn count(changes: &[usize]) -> u32 {
-    u32::try_from(changes.len()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! Replays scripts between the state machine and invented switches of all versions.
 
 use openflow::{
-    Bucket, FlowMod, GroupKind, GroupMod, GroupModCommand, Header, Match, MeterFlags, MeterMod,
-    MeterModCommand,
+    Bucket, BundleAdd, FlowMod, GroupKind, GroupMod, GroupModCommand, Header, Match, MeterFlags,
+    MeterMod, MeterModCommand, Version,
 };
 
+use super::output::FLAGS;
 use super::*;
 use crate::check::Allowed;
+use crate::rewrite;
 
 const BUNDLES: [Version; 3] = [Version::V1_3, Version::V1_4, Version::V1_5];
 
@@ -109,8 +111,7 @@ impl Script {
             let next_xid = &mut self.next_xid;
             let xids = |count| std::mem::replace(next_xid, next_xid.wrapping_add(count));
             let mut output = Output { version: self.version, xids, out: &mut out };
-            self.changes.advance(&mut output, self.now);
-            let finished = self.changes.take_finished();
+            let (_, finished) = self.changes.advance(&mut output, self.now);
             self.outcomes.extend(finished.into_iter().map(|it| it.outcome));
         }
         if out.is_empty() {

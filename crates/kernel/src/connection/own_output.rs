@@ -42,6 +42,11 @@ impl<'c> OwnOutput<'c> {
         self.out.truncate(self.out.len() - size);
     }
 
+    /// See [`Session::monitor_flows`].
+    pub(crate) fn monitor_flows(&mut self) {
+        self.session.monitor_flows(self.out);
+    }
+
     /// See [`Session::configure`].
     pub(crate) fn configure(&mut self) -> u32 {
         self.session.configure(self.out)

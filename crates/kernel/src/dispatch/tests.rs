@@ -43,6 +43,7 @@ fn switch(dpid: u64) -> Switch {
         n_buffers: 0,
         capabilities: openflow::Capabilities(0),
         actions: 0,
+        no_packets: None,
         ports: Vec::new(),
     };
     Switch::new(info, 1)

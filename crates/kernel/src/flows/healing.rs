@@ -20,8 +20,12 @@
 //! one before it. Open vSwitch reports removals in another thread than it answers barriers, so a report may come after the reply.
 //! Then another restoration follows: it could be a second delete, and guards must not miss that.
 //!
-//! A guard, an app with `flow.write.any` and the kernel delete guards' flows themselves. Reports within [`OWN_PATIENCE`]
-//! of such a delete are no loss. A guard that keeps its flows with the SDK's library restores them in that case, too.
+//! A guard, an app with `flow.write.any` and the kernel delete guards' flows themselves. Reports that such a message can have
+//! caused are no loss ([`own_changes`](super::own_changes)). A guard that keeps its flows with the SDK's library restores them in
+//! that case, too.
+//!
+//! A switch with a flow monitor reports every removal and every change, whatever the flags of the flow, and before the reply to a
+//! barrier. Its reports come here instead of the removals.
 //!
 //! In OpenFlow 1.0 a delete of all flows by the only app that writes flows deletes the kernel's entry too. The kernel sends its
 //! entry again behind such a message, so the report of that removal is no loss.
@@ -31,6 +35,7 @@ use std::time::{Duration, Instant};
 
 use control::policy::{Policy, Stage};
 
+use super::own_changes::OwnChanges;
 use crate::ids::AppSlot;
 
 /// Least time between two restorations of one switch: each costs the guards all their flow-mods.
@@ -45,10 +50,6 @@ const GRACE: Duration = Duration::from_millis(500);
 
 /// Longest time until the report of a removal that the only app with flows has caused.
 const REPORT_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Time after a delete by a guard, by an app with `flow.write.any` or by the kernel within which reports of removed flows of
-/// guards are taken for its effect.
-const OWN_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Longest time until the reply to the barrier at the begin of a restoration.
 const BARRIER_PATIENCE: Duration = Duration::from_secs(2);
@@ -98,8 +99,8 @@ pub(crate) struct Healing {
     of_guards: u64,
     /// When the barrier was sent whose reply ends the reports of the same delete.
     barrier: Option<Instant>,
-    /// When a guard, or another sender that may, last deleted flows of guards.
-    deleted: Option<Instant>,
+    /// The messages that delete or write flows of guards.
+    own: OwnChanges,
     /// When removals of the entry were sent that their sender has already made up for; the oldest first.
     expected: VecDeque<Instant>,
     /// Restorations that are not reported yet, the oldest first.
@@ -170,28 +171,50 @@ impl Healing {
 
     /// Notes that a guard, or another sender that may, deletes flows of guards.
     pub(crate) fn note_delete(&mut self, now: Instant) {
-        self.deleted = Some(now);
+        self.own.note_delete(now);
+    }
+
+    /// Notes that a guard writes flows, or the kernel its entry.
+    pub(crate) fn note_write(&mut self) {
+        self.own.note_write();
+    }
+
+    /// Whether a barrier must be sent behind such messages now; if so, notes that it is. For a switch with a flow monitor.
+    pub(crate) fn take_own_barrier(&mut self, now: Instant) -> bool {
+        self.own.take_barrier(now)
+    }
+
+    /// Notes the reply to that barrier.
+    pub(crate) fn own_changes_passed(&mut self) {
+        self.own.barrier_passed();
     }
 
     /// Notes that messages wait to be sent, perhaps with a delete of [`note_delete`](Self::note_delete) among them.
     pub(crate) fn delay_delete(&mut self, now: Instant) {
-        let is_recent = |at: &Instant| now.saturating_duration_since(*at) < OWN_PATIENCE;
-        if self.deleted.as_ref().is_some_and(is_recent) {
-            self.deleted = Some(now);
-        }
+        self.own.delay(now);
     }
 
     /// Notes that the kernel's entry, or a flow of a guard, is gone.
     pub(crate) fn note_loss(&mut self, loss: Loss, now: Instant) {
-        let since = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
         let is_expected = match loss {
             Loss::Reported => self.is_expected(now),
-            Loss::Guard(_) => since(self.deleted).is_some_and(|time| time < OWN_PATIENCE),
+            Loss::Guard(_) => self.own.may_remove(now),
             Loss::NotListed => false,
         };
-        if is_expected {
-            return;
+        if !is_expected {
+            self.lose(loss, now);
         }
+    }
+
+    /// Notes that the kernel's entry, or a flow of a guard, was changed in place, or replaced by a flow of others.
+    pub(crate) fn note_change(&mut self, loss: Loss, now: Instant) {
+        if !self.own.may_change(now) {
+            self.lose(loss, now);
+        }
+    }
+
+    fn lose(&mut self, loss: Loss, now: Instant) {
+        let since = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
         if since(self.barrier).is_some_and(|time| time < BARRIER_PATIENCE) {
             return self.note_same_loss(loss);
         }
@@ -247,6 +270,12 @@ impl Healing {
                 HealingState::Guards { loss, noticed: at, since: now, waiting: Vec::new() };
         }
         is_due
+    }
+
+    /// Whether guards are restoring their flows.
+    #[inline]
+    pub(crate) fn is_under_way(&self) -> bool {
+        matches!(self.state, HealingState::Guards { .. })
     }
 
     /// Notes a guard that must answer before the restoration ends.
@@ -352,6 +381,7 @@ impl EntryCheck {
 mod tests {
     use control::policy::Fail;
 
+    use super::super::own_changes::OWN_PATIENCE;
     use super::*;
 
     fn guard() -> Policy {
@@ -529,6 +559,22 @@ mod tests {
         healing.barrier_passed();
         healing.note_loss(of_guard, now + OWN_PATIENCE);
         assert!(healing.begin(now + OWN_PATIENCE));
+    }
+
+    #[test]
+    fn changed_flow_is_lost_unless_its_guard_writes() {
+        let (mut healing, now) = (Healing::default(), Instant::now());
+        let of_guard = Loss::Guard(AppSlot::new(0));
+        healing.note_write();
+        healing.note_change(of_guard, now);
+        assert!(!healing.begin(now));
+        assert!(healing.take_own_barrier(now) && !healing.take_own_barrier(now));
+        healing.own_changes_passed();
+        let later = now + Duration::from_millis(1);
+        assert!(healing.take_own_barrier(later), "it was sent at the same moment");
+        healing.own_changes_passed();
+        healing.note_change(of_guard, later);
+        assert!(healing.begin(later) && healing.is_under_way());
     }
 
     #[test]

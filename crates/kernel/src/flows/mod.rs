@@ -1,8 +1,8 @@
 //! Decides when the kernel reads the flows of a switch, and what the flows mean. It does no I/O.
 //!
-//! The kernel keeps no copy of a switch's flows: an operator, another controller or a timeout can change them at any time. So
-//! it asks the switch, for five purposes. Each part here holds the state of one purpose; a worker sends the requests and
-//! handles the replies.
+//! An operator, another controller or a timeout can change the flows of a switch at any time. A switch with a flow monitor reports
+//! each change, and the [`image`] of its flows says who owns how many. The kernel asks any other switch, for five purposes. Each
+//! part here holds the state of one purpose; a worker sends the requests and handles the replies.
 //!
 //! | part | purpose | the worker's side |
 //! | --- | --- | --- |
@@ -12,10 +12,17 @@
 //! | [`listing`] | all flows, as text for an operator | `worker/questions.rs` |
 //! | [`entries`] | flows, groups and meters as the switch reports them, for `rosemary trace` | `worker/questions.rs` |
 //!
+//! [`watch`] decides which of both means serves a switch, and [`requests`] counts the requests. `worker/flows/news.rs` handles the
+//! reports of a flow monitor.
+//!
 //! The check of the kernel's own entry in [`healing`] also shows signs of another controller (`worker/flows/other_controllers.rs`).
 
 pub(crate) mod entries;
 pub(crate) mod healing;
+pub(crate) mod image;
 pub(crate) mod listing;
 pub(crate) mod occupancy;
+mod own_changes;
 pub(crate) mod reader;
+pub(crate) mod requests;
+pub(crate) mod watch;

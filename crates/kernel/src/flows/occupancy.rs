@@ -47,6 +47,8 @@ pub(crate) struct Occupancy {
     asked: Option<Instant>,
     /// The tables must be requested this long after `asked`.
     wanted: Option<Duration>,
+    /// When the numbers of adds were last halved because the flows are counted all the time.
+    aged: Option<Instant>,
 }
 
 /// A table that fills.
@@ -132,12 +134,33 @@ impl Occupancy {
         is_due
     }
 
+    /// Whether the counts of the apps' adds are due to be aged; if so, notes the time. For a switch whose flows are counted all the time: other
+    /// reports are as far apart as this.
+    pub(crate) fn take_age(&mut self, now: Instant) -> bool {
+        let is_due = self.aged.is_none_or(|at| now.saturating_duration_since(at) >= EVERY);
+        if is_due {
+            self.aged = Some(now);
+        }
+        is_due
+    }
+
     /// Notes a report of the switch: how many flows a table has, and its size.
+    #[cfg(test)]
     pub(crate) fn note_report(
         &mut self,
         table: u8,
         flows: u32,
         size: Option<u32>,
+    ) -> Option<Change> {
+        self.note_count(table, (flows, size), true)
+    }
+
+    /// Notes how many flows a table has, and its size. `ages` is whether earlier adds of apps count less from now on.
+    pub(crate) fn note_count(
+        &mut self,
+        table: u8,
+        (flows, size): (u32, Option<u32>),
+        ages: bool,
     ) -> Option<Change> {
         let nearly_full = is_part(NEARLY_FULL, flows, size);
         if !nearly_full && !self.tables.iter().any(|(number, _)| *number == table) {
@@ -146,8 +169,8 @@ impl Occupancy {
         let filling = filling_of(&mut self.tables, table);
         (filling.before, filling.look_at) = (0, 0);
         let most = filling.most();
-        for adds in &mut filling.by {
-            *adds /= 2;
+        if ages {
+            filling.by.iter_mut().for_each(|adds| *adds /= 2);
         }
         if nearly_full && !filling.nearly_full {
             filling.nearly_full = true;
@@ -321,6 +344,21 @@ mod tests {
             Some(Change::NearlyFull { most: Some(slot(1)) }),
             "of late it was this one"
         );
+    }
+
+    #[test]
+    fn app_that_adds_most_is_known_while_flows_are_counted_all_the_time() {
+        let (mut occupancy, start) = (Occupancy::default(), Instant::now());
+        add(&mut occupancy, 1, 80, 0);
+        let mut change = None;
+        for tick in 0..100 {
+            if tick % 10 == 0 {
+                add(&mut occupancy, 2, 1, 80);
+            }
+            let ages = occupancy.take_age(start + Duration::from_millis(100) * tick);
+            change = change.or(occupancy.note_count(0, (80 + tick / 10 + 1, SIZE), ages));
+        }
+        assert_eq!(change, Some(Change::NearlyFull { most: Some(slot(1)) }));
     }
 
     #[test]

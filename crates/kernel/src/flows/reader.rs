@@ -1,6 +1,6 @@
 //! Decides when the kernel reads the flows of a switch, and sorts them by owner.
 //!
-//! One reading serves four purposes:
+//! One reading serves these purposes:
 //!
 //! * **orphans**: flows, groups and meters of apps that have a number but do not run here any more. They are counted by
 //!   owner, and removed if the operator's policy or a command says so.
@@ -8,12 +8,16 @@
 //!   switch, the app or the kernel has started.
 //! * **foreign flows**: flows of no app of this installation are counted, and removed if an operator says so for the switch. They are
 //!   those of another controller, or of an installation whose state was lost.
+//! * **a check**: all flows are counted, to compare the image that a flow monitor keeps ([`watch`](super::watch)).
 //! * **moved bands**: flows that apps wrote before their priority bands moved are removed (`worker/flows/moved_bands.rs`).
 //!
 //! ```text
 //!  flows ---> groups ---> meters      OpenFlow 1.3, while there are absent apps
 //!  flows                              otherwise
 //! ```
+//!
+//! Where a flow monitor keeps an image of the flows, the step for flows is left out unless the flows themselves are needed
+//! ([`Reading::needs_flows`]): to inform apps, to remove flows one by one, or for the check.
 //!
 //! The parts of a reply are handled as they arrive and not kept, so memory does not grow with the number of flows. A worker
 //! reads [`AT_ONCE`] switches at a time. A switch that does not answer gives up its place after [`HESITATION`], and one whose
@@ -24,6 +28,8 @@ use std::time::{Duration, Instant};
 
 use openflow::Version;
 
+use super::requests::Reason;
+use super::watch::Tally;
 use crate::ids::AppSlot;
 use crate::plan::Set;
 use control::app::{AbsentApp, AppId};
@@ -124,6 +130,8 @@ pub(crate) struct Reading {
     pub(crate) foreign: u32,
     /// Apps lose the flows that they wrote before their bands moved, if this reading is for that.
     pub(crate) band_check: Option<BandCheck>,
+    /// The flows are counted to compare the image, if this reading is for that.
+    pub(crate) check: Option<ImageCheck>,
     pub(crate) found: ByOwner,
     pub(crate) removed: ByOwner,
     /// The switch has more to remove than fits into its output.
@@ -139,6 +147,51 @@ pub(crate) struct BandCheck {
     pub(crate) removed: BTreeMap<AppId, u32>,
     /// An app whose band has moved does not run, so its earlier flows stay until a later check.
     pub(crate) waits_for_app: bool,
+}
+
+/// The numbers of flows, to compare the image of the flows with them.
+#[derive(Debug)]
+pub(crate) struct ImageCheck {
+    /// The numbers of flows in the parts of the reply so far.
+    pub(crate) tally: Tally,
+    /// The number of reports of the flow monitor before the request.
+    pub(crate) reports: u64,
+}
+
+/// The possessions of apps by the image of a switch's flows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct KnownFlows {
+    /// Flows of no app of this installation.
+    pub(crate) foreign: u32,
+    /// Whether an absent app that loses its flows has some.
+    pub(crate) has_lost: bool,
+    /// Whether an app may have flows that it wrote before its band moved.
+    pub(crate) has_earlier: bool,
+}
+
+impl Reading {
+    /// Whether the switch must list its flows. `known` is what the image of its flows says; `None` if there is no whole image.
+    pub(crate) fn needs_flows(&self, version: Version, known: Option<KnownFlows>) -> bool {
+        let Some(known) = known else { return true };
+        self.check.is_some()
+            || !self.inform.is_empty()
+            || self.removes_foreign && known.foreign > 0
+            || known.has_lost && !version.features().cookie_masks
+            || self.band_check.is_some() && known.has_earlier
+    }
+
+    /// Why the switch must list its flows.
+    pub(crate) fn reason(&self) -> Reason {
+        if self.check.is_some() {
+            Reason::Check
+        } else if !self.inform.is_empty() {
+            Reason::Apps
+        } else if self.band_check.is_some() {
+            Reason::Bands
+        } else {
+            Reason::Orphans
+        }
+    }
 }
 
 /// An app that receives its flows.
@@ -174,6 +227,8 @@ pub(crate) struct FlowReader {
     due: Option<Instant>,
     /// All flows must be read at this time, because the band of an app has moved.
     band_check: Option<Instant>,
+    /// All flows must be read to compare the image, which has this number of reports.
+    check: Option<u64>,
     /// Whether an operator waits for it.
     pub(crate) is_awaited: bool,
     /// Removals of the next reading.
@@ -205,6 +260,16 @@ impl FlowReader {
     /// Requests a reading at this time, which removes the flows that apps wrote before their bands moved.
     pub(crate) fn request_band_check(&mut self, at: Instant) {
         self.band_check = Some(at);
+    }
+
+    /// Requests a reading to compare the image of the flows. `reports` is the number of its reports.
+    pub(crate) fn request_check(&mut self, reports: u64) {
+        self.check = Some(reports);
+    }
+
+    /// Whether an app would be informed by a reading now.
+    pub(crate) fn may_inform(&self, ready: Set) -> bool {
+        !self.to_inform(ready).is_empty()
     }
 
     /// Requests a reading that repeats removals that the switch has refused or lost.
@@ -243,7 +308,9 @@ impl FlowReader {
             || !to_inform.is_empty()
                 && self.ended.is_none_or(|ended| now.saturating_duration_since(ended) >= INTERVAL);
         let is_time = |due: Option<Instant>| due.is_some_and(|due| now >= due);
-        self.reading.is_none() && (is_time(self.due) || is_time(self.band_check) || may_inform)
+        let is_wanted =
+            is_time(self.due) || is_time(self.band_check) || self.check.is_some() || may_inform;
+        self.reading.is_none() && is_wanted
     }
 
     fn to_inform(&self, ready: Set) -> Set {
@@ -271,7 +338,9 @@ impl FlowReader {
             self.band_check = self.band_check.map(|at| at.max(now + GRACE));
         }
         let checks_bands = self.band_check.take_if(|at| now >= *at).is_some();
-        let all = self.due.take().is_some() || checks_bands || !version.features().cookie_masks;
+        let check = self.check.take().map(|reports| ImageCheck { tally: Tally::new(), reports });
+        let is_due = self.due.take().is_some();
+        let all = is_due || checks_bands || check.is_some() || !version.features().cookie_masks;
         let only = match inform[..] {
             [Informed { slot, .. }] if !all => Some(identify(slot).0),
             _ => None,
@@ -285,6 +354,7 @@ impl FlowReader {
             removes_foreign: removes.foreign,
             foreign: 0,
             band_check: checks_bands.then(BandCheck::default),
+            check,
             found: ByOwner::new(),
             removed: ByOwner::new(),
             is_cut_short: false,
@@ -487,6 +557,36 @@ mod tests {
         reader.end(false, false, now);
         assert!(!reader.is_due(NONE, now) && reader.is_due(NONE, now + GRACE));
         assert!(reader.begin(Version::V1_3, both(), ids, now + GRACE).band_check.is_some());
+    }
+
+    #[test]
+    fn image_answers_unless_the_flows_themselves_are_needed() {
+        let (mut reader, now) = (FlowReader::default(), Instant::now());
+        let (version, older) = (Version::V1_3, Version::V1_0);
+        let known = KnownFlows { foreign: 3, has_lost: true, has_earlier: true };
+        let mut reading = |request: &dyn Fn(&mut FlowReader), ready| {
+            request(&mut reader);
+            reader.begin(version, ready, ids, now);
+            reader.end(false, false, now).unwrap()
+        };
+        let orphans = reading(&|reader| reader.request(now), NONE);
+        assert_eq!(orphans.reason(), Reason::Orphans);
+        assert!(orphans.needs_flows(version, None) && !orphans.needs_flows(version, Some(known)));
+        assert!(orphans.needs_flows(older, Some(known)), "it removes flows one by one");
+        assert!(!orphans.needs_flows(older, Some(KnownFlows { has_lost: false, ..known })));
+        let foreign = reading(&|reader| reader.request_for_operator(true, true, now), NONE);
+        assert!(foreign.needs_flows(version, Some(known)));
+        assert!(!foreign.needs_flows(version, Some(KnownFlows { foreign: 0, ..known })));
+        let bands = reading(&|reader| reader.request_band_check(now), NONE);
+        assert_eq!(bands.reason(), Reason::Bands);
+        assert!(bands.needs_flows(version, Some(known)));
+        assert!(!bands.needs_flows(version, Some(KnownFlows { has_earlier: false, ..known })));
+        let check = reading(&|reader| reader.request_check(7), NONE);
+        assert_eq!((check.reason(), check.only), (Reason::Check, None));
+        assert!(check.needs_flows(version, Some(KnownFlows::default())));
+        let apps = reading(&|reader| reader.uninformed = both(), both());
+        assert_eq!(apps.reason(), Reason::Apps);
+        assert!(apps.needs_flows(version, Some(KnownFlows::default())));
     }
 
     #[test]

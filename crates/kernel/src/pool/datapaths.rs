@@ -13,6 +13,10 @@ use crate::ids::WorkerId;
 /// Most datapaths without a connection that the registry remembers.
 const MOST_AWAY: usize = 16 * 1024;
 
+/// Number of connections that ended before an answer after which a datapath is not asked for a flow monitor any more. A connection
+/// can end for another reason.
+const MOST_UNANSWERED: u32 = 2;
+
 /// The datapaths; cheap to clone. Switches choose the keys, so the hash is keyed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DatapathRegistry(Arc<Mutex<Entries>>);
@@ -35,6 +39,8 @@ struct RegisteredDatapath {
     claims: usize,
     /// The number of the event when its last connection closed.
     released: u64,
+    /// Number of its last connections that ended before it had answered the request for a flow monitor.
+    unanswered: u32,
 }
 
 /// A connection's claim to a datapath. While it is held the datapath does not move.
@@ -49,7 +55,7 @@ impl DatapathRegistry {
     /// Claims a datapath for a connection. Worker `me` becomes its owner if it has none.
     pub(super) fn claim(&self, dpid: u64, me: WorkerId) -> DatapathClaim {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = RegisteredDatapath { worker: me, claims: 0, released: 0 };
+        let new = RegisteredDatapath { worker: me, claims: 0, released: 0, unanswered: 0 };
         let entry = entries.by_dpid.entry(dpid).or_insert(new);
         entry.claims += 1;
         DatapathClaim { registry: self.clone(), dpid, worker: entry.worker }
@@ -73,6 +79,20 @@ impl DatapathRegistry {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let dpid = *entries.by_address.get(&address)?;
         entries.by_dpid.get(&dpid).is_some_and(|entry| entry.claims == 0).then_some(dpid)
+    }
+
+    /// Notes whether a connection of a datapath has answered the request for a flow monitor before it ended.
+    pub(super) fn note_monitor(&self, dpid: u64, has_answered: bool) {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = entries.by_dpid.get_mut(&dpid) {
+            entry.unanswered = if has_answered { 0 } else { entry.unanswered.saturating_add(1) };
+        }
+    }
+
+    /// Whether the last connections of a datapath ended when it was asked for a flow monitor.
+    pub(super) fn ends_when_monitored(&self, dpid: u64) -> bool {
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.by_dpid.get(&dpid).is_some_and(|entry| entry.unanswered >= MOST_UNANSWERED)
     }
 
     fn release(&self, dpid: u64) {

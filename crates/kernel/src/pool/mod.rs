@@ -118,6 +118,16 @@ impl WorkerPool {
         self.registry.note_address(address, dpid);
     }
 
+    /// Notes whether a connection of a datapath has answered the request for a flow monitor before it ended.
+    pub(crate) fn note_monitor(&self, dpid: u64, has_answered: bool) {
+        self.registry.note_monitor(dpid, has_answered);
+    }
+
+    /// Whether the last connections of a datapath ended when it was asked for a flow monitor.
+    pub(crate) fn ends_when_monitored(&self, dpid: u64) -> bool {
+        self.registry.ends_when_monitored(dpid)
+    }
+
     /// Returns the datapath that last connected from an address, unless it is connected now.
     pub(crate) fn absent_at(&self, address: IpAddr) -> Option<u64> {
         self.registry.absent_at(address)

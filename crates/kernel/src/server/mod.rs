@@ -36,7 +36,8 @@ use crate::sandbox::{self, KernelSandbox};
 use crate::tls::{self, TransportPolicy};
 use crate::worker::{Command, Known, Loaded, WorkerEvent, note};
 use control::app::{AbsentApp, AppId};
-use control::kernel::{AnnouncedApp, KernelReply, KernelRequest, Tuning};
+use control::kernel::{AnnouncedApp, KernelReply, KernelRequest, ListensAt, Tuning};
+use dal::drivers::driver_of;
 
 /// Most operators at once; a further one replaces the oldest.
 const OPERATORS: usize = 16;
@@ -109,8 +110,10 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let own_sandbox = KernelSandbox { monitor: &monitor, run_as, fds: &fds, objects: hosting };
     let confined = own_sandbox.enter().map_err(system("giving up privileges"))?;
     let mut fds = fds.into_iter();
-    let sockets: Vec<TcpListener> =
-        fds.by_ref().take(listeners.len()).map(TcpListener::from).collect();
+    let sockets = fds.by_ref().take(listeners.len()).map(TcpListener::from);
+    let versions = tuning.openflow.unwrap_or_default();
+    let driven = |(socket, at): (_, &ListensAt)| (socket, driver_of(at.protocol, versions));
+    let sockets = sockets.zip(&listeners).map(driven).collect();
     let tls = if tls { Some(take_keys(fds.by_ref())?) } else { None };
     let transport = TransportPolicy { plain, tls };
     let configs = match fds.by_ref().take(usize::from(hosting > 0)).next() {
@@ -133,7 +136,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let workers =
         Workers::start((workers, tuning, installation), sockets, &apps, &recorder, &transport);
     let workers = workers.map_err(system("starting the workers"))?;
-    let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
+    let addresses: Vec<String> = listeners.iter().map(|it| it.address.to_string()).collect();
     info!(listen = addresses.join(" "), workers = workers.count(), "kernel started");
     monitor.send(&KernelReply::Ready, &[])?;
     for (app, why) in not_loaded {

@@ -321,6 +321,7 @@ mod tests {
             n_buffers: 0,
             capabilities: openflow::Capabilities(0),
             actions: 0,
+            no_packets: None,
             ports: Vec::new(),
         };
         Switch::new(info, 1).status(

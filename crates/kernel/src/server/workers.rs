@@ -1,7 +1,6 @@
 //! Starts the worker threads, pins them to CPUs, and ends them.
 
 use std::io;
-use std::net::TcpListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -10,7 +9,6 @@ use std::thread::JoinHandle;
 use control::app::Installation;
 use control::flight::FlightRecorder;
 use control::kernel::{Tuning, worker_name};
-use dal::drivers::openflow::OpenFlow;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::doorbell::Doorbell;
 use tracing::{error, warn};
@@ -18,7 +16,7 @@ use tracing::{error, warn};
 use crate::pool::{MAX_WORKERS, WorkerPool};
 use crate::tls::TransportPolicy;
 use crate::worker::{
-    Apps, Command, Commander, Known, ServerChannels, Worker, WorkerEvent, connect,
+    Apps, Command, Commander, Known, Listening, ServerChannels, Worker, WorkerEvent, connect,
 };
 
 /// The workers, as the server sees them.
@@ -36,7 +34,7 @@ impl Workers {
     /// worker notes its calls in its slot of `recorder`.
     pub(super) fn start(
         (count, tuning, installation): (Option<u16>, Tuning, Installation),
-        listeners: Vec<TcpListener>,
+        listeners: Vec<Listening>,
         apps: &[Known],
         recorder: &FlightRecorder,
         transport: &TransportPolicy,
@@ -64,10 +62,8 @@ impl Workers {
                     pin(cpu);
                 }
                 // The thread makes its worker, as instances of apps never leave the thread that made them.
-                let driver = Box::new(OpenFlow { versions: tuning.openflow.unwrap_or_default() });
-                let work = || {
-                    Worker::new(listeners, apps, transport, driver, channels).and_then(Worker::run)
-                };
+                let work =
+                    || Worker::new(listeners, apps, transport, channels).and_then(Worker::run);
                 // A panic is a fault of the kernel: the server ends the process.
                 let result = catch_unwind(AssertUnwindSafe(work));
                 if let Ok(Err(error)) = &result {

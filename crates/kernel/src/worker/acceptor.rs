@@ -29,15 +29,16 @@ const DOORBELLS: u64 = 256;
 /// The listeners and the rules for new connections.
 #[derive(Debug)]
 pub(super) struct Acceptor {
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listening>,
     transport: TransportPolicy,
-    /// The protocol of the switches.
-    driver: Box<dyn Driver>,
     /// Whether the listeners are ignored until the next tick, because accepting failed.
     is_paused: bool,
     /// Most connections of all workers.
     most: usize,
 }
+
+/// A listening socket, and the protocol of those who connect there.
+pub type Listening = (TcpListener, Box<dyn Driver>);
 
 /// A new connection and the worker that is to serve it.
 pub(super) type Accepted = (WorkerId, Connection);
@@ -48,19 +49,18 @@ impl Acceptor {
     /// # Errors
     /// A listener could not be configured or added.
     pub(super) fn new(
-        listeners: Vec<TcpListener>,
+        listeners: Vec<Listening>,
         transport: TransportPolicy,
-        driver: Box<dyn Driver>,
         workers: usize,
         epoll: &OwnedFd,
     ) -> io::Result<Self> {
-        for (number, listener) in listeners.iter().enumerate() {
+        for (number, (listener, _)) in listeners.iter().enumerate() {
             listener.set_nonblocking(true)?;
             let data = EventData::new_u64(LISTENER | number as u64);
             epoll::add(epoll, listener, data, EventFlags::IN)?;
         }
         let most = most_connections(workers);
-        Ok(Self { listeners, transport, driver, is_paused: false, most })
+        Ok(Self { listeners, transport, is_paused: false, most })
     }
 
     /// Accepts the connections that wait at listener `number`. Adds refused connections to `not_admitted`.
@@ -73,7 +73,7 @@ impl Acceptor {
     ) -> Vec<Accepted> {
         let mut accepted = Vec::new();
         for _ in 0..ACCEPTS {
-            let (socket, address) = match self.listeners[number].accept() {
+            let (socket, address) = match self.listeners[number].0.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
@@ -86,7 +86,7 @@ impl Acceptor {
                     break;
                 }
             };
-            match self.admit((socket, address), pool, now) {
+            match self.admit(number, (socket, address), pool, now) {
                 Ok(new) => accepted.push(new),
                 Err(why) => {
                     refused(address, why, log_limits, now);
@@ -107,7 +107,7 @@ impl Acceptor {
     fn pause(&mut self, pause: bool, epoll: &OwnedFd) {
         self.is_paused = pause;
         let flags = if pause { EventFlags::empty() } else { EventFlags::IN };
-        for (number, listener) in self.listeners.iter().enumerate() {
+        for (number, (listener, _)) in self.listeners.iter().enumerate() {
             let data = EventData::new_u64(LISTENER | number as u64);
             let _ = epoll::modify(epoll, listener, data, flags);
         }
@@ -115,6 +115,7 @@ impl Acceptor {
 
     fn admit(
         &self,
+        listener: usize,
         (socket, address): (TcpStream, SocketAddr),
         pool: &WorkerPool,
         now: Instant,
@@ -132,7 +133,8 @@ impl Acceptor {
         prepared.map_err(|_| "the system refused to configure its socket")?;
         debug!(%address, worker = %to, "connection accepted");
         let guard = pool.load_guard(to);
-        let session = self.driver.open(now, Timing::default());
+        let (_, driver) = &self.listeners[listener];
+        let session = driver.open(now, Timing::default());
         Ok((to, Connection::new((socket, address), session, &self.transport, pool, guard)))
     }
 }

@@ -64,12 +64,21 @@ impl Replies<'_> {
             By::Kernel(app) => return self.counted(app, message),
             By::EntryCheck => return self.entry_part(message, answers.last),
             By::Healing => return switch.healing.barrier_passed(),
+            By::OwnChanges => return switch.healing.own_changes_passed(),
             By::FlowReader => return self.reading_part(message, answers.last),
             By::Outcomes => return switch.outcomes.barrier_passed(),
         };
         let Some(app_port) = living(&mut self.dispatch.app_ports, sender) else { return };
         if answers.broken {
             return; // an earlier part was lost and counted
+        }
+        if answers.too_long {
+            app_port.request_lost(switch, sender.xid, LostRequest::TooLong);
+            if let Some(suppressed) = self.log_limits.malformed.admit(now) {
+                let (dpid, app) = (switch.dpid, &app_port.name);
+                warn!(%dpid, app, suppressed, "switch's reply to an app did not end; the rest is ignored");
+            }
+            return;
         }
         self.copy.clear();
         self.copy.extend_from_slice(message);
@@ -106,7 +115,12 @@ impl Replies<'_> {
                 self.channels.flows_failed(question, why);
                 None
             }
-            By::Kernel(_) | By::EntryCheck | By::Healing | By::FlowReader | By::Outcomes => {
+            By::Kernel(_)
+            | By::EntryCheck
+            | By::Healing
+            | By::OwnChanges
+            | By::FlowReader
+            | By::Outcomes => {
                 self.own_failed(by, &format!("it answered with {received} instead of {requested}"));
                 None
             }
@@ -196,8 +210,13 @@ impl Replies<'_> {
     pub(super) fn flow_removed(&mut self, removed: &FlowRemoved, message: &[u8]) {
         let Some(switch) = self.connection.switch_mut() else { return };
         let owner = rewrite::owner(removed.cookie);
+        // A flow monitor has reported it before, in order with the replies to barriers.
+        let is_watched = switch.watch.reports_losses();
         if owner == rewrite::KERNEL {
-            return self.flow_lost(Loss::Reported);
+            if !is_watched {
+                self.flow_lost(Loss::Reported);
+            }
+            return;
         }
         let mut app_ports = AppSlot::first(self.dispatch.app_ports.len());
         let Some(slot) = app_ports.find(|slot| self.dispatch.app_ports[*slot].app == owner) else {
@@ -213,6 +232,7 @@ impl Replies<'_> {
         // The guard's own delete may wait longer than it counts.
         let is_paced = self.connection.queues().is_some_and(AppQueues::has_paced_messages);
         if removed.reason == FlowRemovedReason::Delete
+            && !is_watched
             && (is_guard && app_port.is_attached() && !is_paced)
         {
             self.flow_lost(Loss::Guard(slot));
@@ -243,7 +263,7 @@ pub(super) fn expire_requests(
             By::Operator(question) => {
                 channels.flows_failed(question, "the switch does not answer".to_owned());
             }
-            By::Kernel(_) | By::EntryCheck | By::Healing | By::FlowReader | By::Outcomes => {
+            By::Kernel(_) | By::EntryCheck | By::Healing | By::OwnChanges | By::FlowReader | By::Outcomes => {
                 unanswered(switch, by, now);
             }
         });

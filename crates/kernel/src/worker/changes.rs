@@ -161,15 +161,14 @@ impl Worker {
             let Some(Up { switch, .. }) = phase.up_mut() else { return };
             let xids = |count| session.xids(count);
             let mut output = Output { version: switch.version, xids, out };
-            let effects = switch.changes.advance(&mut output, now);
+            let (effects, finished) = switch.changes.advance(&mut output, now);
             let own = &mut OwnOutput::new(&mut **session, out);
             take_effect((effects.deletes, effects.sweeps), app_port, switch, own, now);
-            let finished = switch.changes.take_finished();
             if connection.end_run(&run) {
                 self.output.note(key, connection);
             }
             self.output.spare.take_back(&mut connection.out); // if nothing was appended
-            for finished in finished {
+            if let Some(finished) = finished {
                 self.report_set(key, &finished, now);
             }
         }
@@ -247,7 +246,7 @@ impl Replies<'_> {
     pub(super) fn change_refused(&mut self, xid: u32, error: &ErrorMessage<'_>) -> bool {
         let Some(switch) = self.connection.switch_mut() else { return false };
         let is_ours = !switch.changes.is_idle() && switch.changes.error(xid, error);
-        switch.counters.errors += u64::from(is_ours);
+        switch.counters.errors += u64::from(is_ours && !switch.changes.is_lesson());
         is_ours
     }
 }

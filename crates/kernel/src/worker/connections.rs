@@ -94,7 +94,7 @@ impl Worker {
     }
 
     /// Hands a connection over to the worker that owns its datapath.
-    fn hand_over(&mut self, id: ConnId, to: WorkerId) {
+    pub(super) fn hand_over(&mut self, id: ConnId, to: WorkerId) {
         let mut connection = self.switches.remove(id);
         // Fails only for a socket that is not in the set; this one is.
         let _ = epoll::delete(&self.epoll, &connection.socket);
@@ -298,6 +298,9 @@ impl Worker {
             self.channels.flows_failed(question, why);
         }
         let dpid = switch.dpid;
+        if let Some(has_answered) = switch.watch.has_answered() {
+            self.channels.pool.note_monitor(dpid.0, has_answered);
+        }
         self.switches.roster.remove(dpid.0, now);
         own_messages::end_reports(&mut switch, &self.dispatch.app_ports, &self.channels);
         self.dispatch.switch_down(&mut switch);

@@ -3,12 +3,17 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use dal::{Closed, Description, Event, Inbound, SwitchInfo, Taken, begins_with_packet_in};
-use openflow::{DecodeError, Dpid, FlowMod, Header, Match, PortReason, PortStatus};
+use dal::{
+    Closed, Description, Event, HostReport, Inbound, SwitchInfo, Taken, begins_with_packet_in,
+};
+use openflow::{
+    ControllerStatus, DecodeError, Dpid, FlowMod, Header, Match, PortReason, PortStatus, RoleStatus,
+};
+use sdk::LearnedHost;
 use tracing::{debug, info, warn};
 
 use super::answers::Replies;
-use super::flows::reading;
+use super::flows::{news, reading};
 use super::hosted::note_received;
 use super::own_messages::{configure, table_miss};
 use super::roster::RosterEntry;
@@ -18,6 +23,7 @@ use crate::dispatch::{Dispatched, End};
 use crate::ids::ConnId;
 use crate::rewrite;
 use control::kernel::RefusedSwitch;
+use control::query::NoPackets;
 use control::sabotage::{self, Sabotage};
 
 /// Time in which the known connection of a datapath must answer a probe when another one claims the datapath.
@@ -163,9 +169,18 @@ impl Worker {
                     debug!(dpid = %switch.dpid, ?description, "switch described itself");
                 }
             }
+            Event::Host(report) => self.learned_host(id, report),
             Event::FlowRemoved(removed) => {
                 self.replies(id, now).flow_removed(&removed, message);
+                self.note_restoration(id);
             }
+            Event::Flows(news) => {
+                self.replies(id, now).flow_news(news);
+                self.note_restoration(id);
+            }
+            Event::TableStatus(status) => self.replies(id, now).table_status(status),
+            Event::RoleStatus(status) => self.log_role(id, status, now),
+            Event::ControllerStatus(status) => self.log_controller(id, &status, now),
             Event::Reply(kind) | Event::Other(kind) => {
                 self.replies(id, now).reply(kind, message);
                 self.advance_changes(id, now);
@@ -174,8 +189,56 @@ impl Worker {
         Ok(())
     }
 
+    /// Reports a host that a switch has learned by itself. Those of a switch that is not usable yet are repeated by it.
+    fn learned_host(&mut self, id: ConnId, report: HostReport) {
+        let Some(switch) = self.switches[id].switch_mut() else { return };
+        let HostReport { port, mac, vlan, ip, is_gone } = report;
+        let (dpid, epoch, version) = (switch.dpid, switch.epoch, switch.version);
+        let switch_of = sdk::Switch { dpid, epoch, version };
+        let host = LearnedHost { switch: switch_of, port, mac, vlan, ip, is_gone };
+        for app_port in &mut self.dispatch.app_ports {
+            app_port.learned_host(switch, &host);
+        }
+    }
+
+    /// Handles the messages that sessions have without bytes of their switches.
+    pub(super) fn messages_of_sessions(&mut self, now: Instant) {
+        let waiting = self.switches.iter_mut().filter(|(_, it)| it.session.has_messages());
+        for id in waiting.map(|(id, _)| id).collect::<Vec<_>>() {
+            if self.switches.get(id).is_none() {
+                continue; // another of them has claimed its datapath
+            }
+            if let Err(why) = self.messages(id, &mut [], now) {
+                self.close(id, &why.to_string(), now);
+            } else if let Some(owner) = self.other_owner(id) {
+                self.hand_over(id, owner);
+            }
+        }
+    }
+
+    /// Logs that a switch has given Rosemary another role.
+    fn log_role(&mut self, id: ConnId, status: RoleStatus, now: Instant) {
+        if let (Some(switch), Some(suppressed)) =
+            (self.switches[id].switch(), self.log_limits.standing.admit(now))
+        {
+            let (dpid, RoleStatus { role, reason, .. }) = (switch.dpid, status);
+            info!(%dpid, %role, ?reason, suppressed, "switch has given Rosemary another role");
+        }
+    }
+
+    /// Logs the state of a controller of a switch.
+    fn log_controller(&mut self, id: ConnId, status: &ControllerStatus, now: Instant) {
+        if let (Some(switch), Some(suppressed)) =
+            (self.switches[id].switch(), self.log_limits.standing.admit(now))
+        {
+            let (dpid, uri) = (switch.dpid, String::from_utf8_lossy(&status.uri));
+            let ControllerStatus { role, is_up, .. } = status;
+            info!(%dpid, %role, up = is_up, %uri, suppressed, "switch reported the state of a controller");
+        }
+    }
+
     /// The routing of a switch's replies and errors.
-    fn replies(&mut self, id: ConnId, now: Instant) -> Replies<'_> {
+    pub(super) fn replies(&mut self, id: ConnId, now: Instant) -> Replies<'_> {
         Replies {
             connection: &mut self.switches[id],
             dispatch: &mut self.dispatch,
@@ -270,11 +333,18 @@ impl Worker {
         switch.entry_cookie = rewrite::kernel_cookie(self.channels.pool.installation());
         configure(switch, own);
         table_miss(switch, own);
+        let (memory, ended) =
+            (self.channels.pool.memory(), self.channels.pool.ends_when_monitored(dpid.0));
+        news::begin(switch, own, (memory, ended));
         reading::new_switch(switch, &self.dispatch.app_ports, &self.absent, now);
         self.dispatch.switch_up(switch);
         if let Some(suppressed) = self.log_limits.connected.admit(now) {
             let ports = switch.physical_ports();
             info!(%dpid, %version, %address, transport, ports, epoch, suppressed, "switch connected");
+            if let Some(NoPackets { why, apps }) = self.dispatch.no_packets(switch) {
+                let apps = apps.join(", ");
+                warn!(%dpid, why, apps, "apps that need packet-ins do not get the switch");
+            }
         }
         for status in changes {
             self.dispatch.port_status(id, switch, status, now);

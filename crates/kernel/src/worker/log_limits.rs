@@ -38,6 +38,10 @@ pub(super) struct LogLimits {
     pub(super) failing: Rate,
     /// Connections claimed datapaths that they may not have: reports to the monitor.
     pub(super) claims: Rate,
+    /// A switch reports changes of its flows, or does so no longer.
+    pub(super) watch: Rate,
+    /// A switch reported the role of Rosemary or the state of a controller.
+    pub(super) standing: Rate,
     /// Flows of absent apps, or of apps whose band has moved, were removed from a switch.
     pub(super) removed: Rate,
 }
@@ -63,6 +67,8 @@ impl LogLimits {
             missing: rate(),
             failing: rate(),
             claims: rate(),
+            watch: rate(),
+            standing: rate(),
             removed: rate(),
         }
     }

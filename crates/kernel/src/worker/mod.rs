@@ -39,13 +39,11 @@ mod switches;
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::flight::FlightSlot;
-use dal::Driver;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use tracing::warn;
@@ -58,7 +56,8 @@ use crate::tls::{self, TransportPolicy};
 use control::kernel::{AnnouncedApp, Tuning};
 
 use self::acceptor::Acceptor;
-use self::flows::{heal, table_usage};
+pub use self::acceptor::Listening;
+use self::flows::{heal, news, table_usage};
 use self::forwarder::Forwarder;
 use self::log_limits::{LogLimits, report_drops};
 use self::output::Output;
@@ -136,6 +135,8 @@ pub struct Worker {
     log_limits: LogLimits,
     /// The apps that have a number and do not run here.
     absent: AbsentApps,
+    /// The switches whose guards restore their flows now.
+    restoring: Vec<ConnId>,
 }
 
 /// Calls of apps: the flight recorder, and buffers for apps' messages that are kept for their capacity.
@@ -169,23 +170,21 @@ struct Timers {
 }
 
 impl Worker {
-    /// Makes a worker that accepts connections on `listeners`, for itself and for the others of its pool. `driver` has the
-    /// protocol of the switches. Apps with an object run in this process, and in the thread that calls this.
+    /// Makes a worker that accepts connections on `listeners`, for itself and for the others of its pool. Apps with an object run in this process, and in the thread that calls this.
     ///
     /// # Errors
     /// The system is out of descriptors.
     pub fn new(
-        listeners: Vec<TcpListener>,
+        listeners: Vec<Listening>,
         apps: Apps,
         transport: TransportPolicy,
-        driver: Box<dyn Driver>,
         channels: WorkerChannels,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &channels.commands_bell, EventData::new_u64(COMMANDS), EventFlags::IN)?;
         let (now, pool) = (Instant::now(), &channels.pool);
         let mut worker = Self {
-            acceptor: Acceptor::new(listeners, transport, driver, pool.workers(), &epoll)?,
+            acceptor: Acceptor::new(listeners, transport, pool.workers(), &epoll)?,
             switches: Switches::new(pool.workers(), pool.first_epoch(channels.me)),
             reader: Reader::new(pool.tuning().read as usize),
             dispatch: Dispatch::default(),
@@ -196,6 +195,7 @@ impl Worker {
             timers: Timers { next_tick: now + TICK, pace: Pace::new() },
             log_limits: LogLimits::new(now),
             absent: AbsentApps::default(),
+            restoring: Vec::new(),
             epoll,
             channels,
         };
@@ -238,6 +238,7 @@ impl Worker {
             self.move_on(now); // before the calls, so that these include the packets
             self.call_apps(now);
             self.move_on(now);
+            self.advance_restorations(now);
             self.pump(now);
             self.reader.resume(&mut self.switches, &mut self.dispatch, now);
             self.flush(now);
@@ -321,8 +322,9 @@ impl Worker {
             } else if connection.is_stuck(now) {
                 stuck.push(id);
             }
-            table_usage::request_tables(connection, now);
-            heal::request_entry(connection, now);
+            news::observe(connection, &mut self.log_limits, now);
+            table_usage::update_tables(connection, (&self.dispatch, &self.absent), now);
+            heal::check_entry(connection, now);
             heal::advance(
                 connection,
                 &mut self.dispatch,
@@ -348,6 +350,7 @@ impl Worker {
         for (id, why) in over {
             self.close(id, &why, now);
         }
+        self.messages_of_sessions(now);
         self.read_flows(now);
         self.expire_changes(now);
         let app_ports = &mut self.dispatch.app_ports;

@@ -17,6 +17,7 @@ use crate::app_port::AppPort;
 use crate::check::Expects;
 use crate::connection::{Connection, OwnOutput, Up};
 use crate::dispatch::Dispatch;
+use crate::flows::requests::Reason;
 use crate::ids::AppSlot;
 use crate::outcomes::{Purpose, Report};
 use crate::switch::Switch;
@@ -27,13 +28,17 @@ use control::policy::Stage;
 /// Appends the kernel's table-miss entry: the switch sends whole packets that match no flow to the controller (OpenFlow
 /// 1.3.5 §5.4). In 1.0 that is a switch's default (OpenFlow 1.0.2 §3.4), but Open vSwitch may continue to drop packets
 /// that it dropped without a controller until its flows change. The switch reports the entry's removal
-/// ([`heal`](super::flows::heal)).
+/// ([`heal`](super::flows::heal)). A switch without packet-ins gets none.
 pub(super) fn table_miss(switch: &mut Switch, own: &mut OwnOutput<'_>) {
+    if switch.no_packets.is_some() {
+        return;
+    }
     let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
     let miss = FlowMod::add(Match::new()).priority(0).cookie(switch.entry_cookie).apply(&to_us);
     let miss = miss.flags(FlowModFlags::SEND_FLOW_REM);
     let sent = own.send(|xid, out| miss.encode(switch.version, xid, out));
     switch.outcomes.sent(Purpose::TableMiss, sent.expect("every version has this message").xid);
+    switch.healing.note_write();
 }
 
 /// Asks a switch for whole packets and for its description.
@@ -42,10 +47,10 @@ pub(super) fn configure(switch: &mut Switch, own: &mut OwnOutput<'_>) {
     switch.outcomes.sent(Purpose::Config, xid);
 }
 
-/// Sends a request of the kernel's own, for `by`. The former request for it has failed if it has no reply yet.
+/// Sends a request of the kernel's own, for `by`. A request for flows or tables has a reason. The former request for it has failed if it has no reply yet.
 pub(super) fn request(
     connection: &mut Connection,
-    by: By,
+    (by, reason): (By, Option<Reason>),
     wanted: &MultipartRequest<'_>,
     now: Instant,
 ) {
@@ -54,6 +59,9 @@ pub(super) fn request(
     let sent = own.send(|xid, out| wanted.encode(switch.version, xid, out));
     let sent = sent.expect("every version has the requests of the kernel");
     let expects = Expects::multipart(sent.message).expect("it is one");
+    if let Some(reason) = reason {
+        switch.requests.count(reason);
+    }
     if transactions.begin_for_kernel(sent.xid, by, expects, now) {
         unanswered(switch, by, now);
     }
@@ -85,7 +93,7 @@ fn purpose_of(by: By) -> Option<Purpose> {
         By::Kernel(_) => Some(Purpose::Count),
         By::EntryCheck => Some(Purpose::EntryCheck),
         By::FlowReader => Some(Purpose::Reading),
-        By::App(_) | By::Operator(_) | By::Healing | By::Outcomes => None,
+        By::App(_) | By::Operator(_) | By::Healing | By::OwnChanges | By::Outcomes => None,
     }
 }
 

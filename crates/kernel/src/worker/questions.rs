@@ -12,6 +12,7 @@ use super::switches::Switches;
 use crate::answer_part::{Known, Part};
 use crate::check::Expects;
 use crate::connection::Up;
+use crate::flows::requests::Reason;
 use crate::switch::Switch;
 
 /// The subject of an operator's question about a switch.
@@ -90,6 +91,9 @@ pub(super) fn request(
         return channels.flows_failed(question, why);
     };
     let (xid, size) = (sent.xid, sent.message.len());
+    if matches!(subject, Subject::Flows | Subject::Details(DetailPart::Tables)) {
+        switch.requests.count(Reason::Operator);
+    }
     let expects = Expects::multipart(sent.message).expect("it is one");
     if !transactions.begin_for_operator(xid, question, expects, now) {
         own.withdraw(size);

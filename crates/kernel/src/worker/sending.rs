@@ -146,7 +146,11 @@ struct Sending<'r> {
 /// Decides whether an app may add flows to a switch: by its quota of flows there, and while guards restore theirs.
 pub(super) fn may_add(switch: &Switch, app_port: &AppPort, slot: AppSlot) -> Result<(), Refusal> {
     let most = app_port.policy.flows;
-    let has_flows = most == u32::MAX || switch.occupancy.has_room(slot, most);
+    let has_flows = most == u32::MAX
+        || match switch.watch.current() {
+            Some(image) => image.count_of(app_port.app) < most,
+            None => switch.occupancy.has_room(slot, most),
+        };
     let is_held_back = switch.healing.holds_back(&app_port.policy);
     allow(!is_held_back, Refusal::Healing).and(allow(has_flows, Refusal::Flows))
 }
@@ -161,8 +165,12 @@ pub(super) fn take_effect(
     own: &mut OwnOutput<'_>,
     now: Instant,
 ) {
-    if deletes && (sweeps.is_some() || matches!(app_port.policy.stage, Stage::Guard(_))) {
+    let is_guard = matches!(app_port.policy.stage, Stage::Guard(_));
+    if deletes && (sweeps.is_some() || is_guard) {
         switch.healing.note_delete(now);
+    }
+    if sweeps.is_some() || is_guard {
+        switch.healing.note_write();
     }
     if let Some(sweep) = sweeps {
         table_miss(switch, own);
@@ -282,7 +290,9 @@ impl<'r> Sending<'r> {
         }
         self.count(checked.allowed, alike.count - refused);
         if let Allowed::FlowMod { sweeps, deletes, .. } = checked.allowed
-            && (deletes || sweeps.is_some())
+            && (deletes
+                || sweeps.is_some()
+                || matches!(self.app_port.policy.stage, Stage::Guard(_)))
         {
             if sweeps.is_some() {
                 self.append_pending();

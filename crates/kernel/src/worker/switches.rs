@@ -127,7 +127,13 @@ impl Switches {
             let (address, unsent) = (connection.address, connection.unsent());
             let name = |slot| guard_name(Purpose::Guard(slot), &dispatch.app_ports);
             let failing = switch.outcomes.failing(name, now);
-            Some(switch.status(address, connection.transport(), (fullest, failing), unsent))
+            let shown = (fullest, failing);
+            let mut status = switch.status(address, connection.transport(), shown, unsent);
+            let session = &connection.session;
+            status.no_packets = dispatch.no_packets(switch);
+            status.role = session.role().map(|role| role.to_string());
+            status.requests.insert("description".to_owned(), session.table_requests());
+            Some(status)
         });
         (page.collect(), more)
     }

@@ -1,11 +1,12 @@
 //! Tests workers with real sockets: the tests play the switches, the zones and the server.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use dal::Driver;
 use dal::drivers::openflow::OpenFlow;
 use openflow::{Dpid, Header, Kind, PacketIn, PacketOut, PortNo, Version, append};
 use sdk::abi::{RECORD_HEAD, RecordKind};
@@ -85,7 +86,7 @@ impl Bench {
         let address = listener.local_addr().unwrap();
         let (channels, server) =
             connect(workers, Tuning { ring: CAPACITY, ..Tuning::default() }, INSTALLATION).unwrap();
-        let mut listeners = Some(vec![listener]);
+        let mut listeners = Some(vec![(listener, driver())]);
         let app = AnnouncedApp {
             app: APP,
             name: "app".into(),
@@ -101,7 +102,7 @@ impl Bench {
             let apps =
                 Apps { apps: vec![Known { app: app.clone(), object: None }], flight_slot: None };
             std::thread::spawn(move || {
-                let mut worker = Worker::new(listeners, apps, transport, driver(), channels)?;
+                let mut worker = Worker::new(listeners, apps, transport, channels)?;
                 prepare(&mut worker);
                 worker.run()
             })

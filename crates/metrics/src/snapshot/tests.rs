@@ -11,7 +11,7 @@ fn switch(dpid: u64) -> SwitchStatus {
     let switch = json!({
         "dpid": format!("00:00:00:00:00:00:00:{dpid:02x}"), "version": "1.3", "address": "127.0.0.1:1",
         "transport": "tls 1.3", "epoch": 1, "ports": 3, "flows": 9, "packet_ins": 10, "dropped": 1,
-        "guarded": 2, "flow_mods": 3, "packet_outs": 4, "refused": 5, "errors": 6,
+        "guarded": 2, "flow_mods": 3, "packet_outs": 4, "refused": 5, "errors": 6, "requests": {"heal": 2},
         "fullest": {"table": 0, "flows": 9, "size": 10, "nearly_full": true, "app": null},
     });
     serde_json::from_value(switch).unwrap()

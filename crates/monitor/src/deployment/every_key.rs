@@ -38,8 +38,9 @@ const OTHER: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO4";
 
 /// A key of a table that occurs once, another value than the default, and the outcome.
 #[rustfmt::skip]
-const TABLES: [(&str, &str, &str, Outcome); 46] = [
+const TABLES: [(&str, &str, &str, Outcome); 47] = [
     ("controller", "listen", "[\"127.0.0.1:7000\"]", Refused),
+    ("controller", "vtep-listen", "[\"127.0.0.1:7004\"]", Refused),
     ("controller", "openflow", "[\"1.3\"]", Refused),
     ("controller", "plain", "\"never\"", Refused),
     ("controller", "tls-dir", "\"/keys\"", Refused),

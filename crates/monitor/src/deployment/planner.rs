@@ -22,7 +22,7 @@ use crate::error::StartError;
 use crate::installation::Installation;
 use crate::launch;
 use crate::numbers;
-use crate::options::Options;
+use crate::options::{ListenAddresses, Options};
 use crate::overrides::Overrides;
 use crate::packages::{Store, Version};
 use supervisor::change::deployment::{Order, Plan, Source, Unplannable};
@@ -87,7 +87,8 @@ impl Planner {
         let northbound = options.api(config);
         let northbound = northbound.map(|api| (api, options.ofctl(config), &config.northbound));
         vec![
-            ("listen", shown(&options.listen(config))),
+            ("listen", shown(&ListenAddresses { vtep: Vec::new(), ..options.listen(config) })),
+            ("vtep-listen", shown(&config.vtep_listen)),
             ("plain", shown(&options.plain(config))),
             ("tls-dir", shown(&options.tls.resolve(config))),
             ("runtime-dir", shown(&options.instance.resolve(config).ok())),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use control::northbound::{NorthboundReply, Role};
+use control::northbound::Role;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -95,8 +95,7 @@ async fn begin(api: Arc<Api>, call: Call) -> Answer {
     if !api.use_once(&record.id) {
         return Err(unknown());
     }
-    let notice = NorthboundReply::Used { id: record.id.clone() };
-    let _ = api.notices.send(notice).await;
+    api.report_used(&record.id).await;
     let session =
         Session { id: record.id.clone(), role: record.role, expires: now_s() + LIFETIME_S };
     let failed = || Problem::unavailable("there is no key for sessions", "restart Rosemary");

@@ -184,7 +184,7 @@ mod tests {
             settings: NorthboundSettings::default(),
             credentials: Credentials::default(),
             peers: Some(Peers::new(diag)),
-            notices: tokio::sync::mpsc::channel(1).0,
+            orders: tokio::sync::mpsc::channel(1).0,
         };
         let api = Api::new(parts, Routes::new(Vec::new()));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

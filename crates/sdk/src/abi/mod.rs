@@ -78,6 +78,8 @@ pub enum RecordKind {
     Http = 20,
     /// See [`Committed`](crate::Committed) and `rosemary_app.h`.
     Committed = 21,
+    /// See [`LearnedHost`](crate::LearnedHost) and `rosemary_app.h`.
+    Host = 22,
 }
 
 /// Why the kernel refused a message of an application.

@@ -46,6 +46,9 @@
 //!   cookies, and groups and meters that were wanted once. With [`Owns::All`] these are all entries of the application.
 //!   [`Settings::exceptions`] leaves flows alone by table and cookie. Reactive flows, which the application sends itself,
 //!   are never restored, and with [`Owns::Declared`] never removed.
+//! * **Whole**: changes that replace or remove several entries of a switch are one [change set](crate::changes), so that no
+//!   packet meets a part of them. It has at most 2048 changes; more, and switches without bundles, get single messages,
+//!   additions first.
 //! * **Paced**: at most [`Settings::messages_per_turn`] messages in each call, only while the ring has room, and no window
 //!   of messages before the switch has confirmed the one before.
 //! * **Errors** reach the application as [`Notice`]s in words.
@@ -60,6 +63,7 @@
 //! | `set.rs` | all entries, and those of a switch |
 //! | `difference.rs` | compares what is wanted with what a switch lists |
 //! | `site.rs` | reconciles one switch |
+//! | `site/sets.rs` | messages that are sent as one change set |
 //! | `window.rs` | messages that a switch has not confirmed yet |
 //! | `keeper.rs` | the pages of entries in the storage |
 //! | `notice.rs` | the notices that the application receives |
@@ -137,11 +141,13 @@ pub struct Settings {
     /// Time between two readings of a switch without any reason; `None` reads only after something has happened.
     pub check_every: Option<Duration>,
     /// Whether all entries are sent to a switch that has connected or lost flows before it is read, and without a limit. For
-    /// guards, whose flows must precede those of other applications. A flow that is there keeps its counters.
+    /// guards, whose flows must precede those of other applications. A flow that is there keeps its counters. A switch that was
+    /// connected when the application started is read first: the flows of the earlier instance stay in force until one change
+    /// set replaces them.
     pub at_once: bool,
     /// Whether the difference is only reported ([`Notice::Difference`]) and nothing is sent.
     pub dry_run: bool,
-    /// Most messages that one call sends.
+    /// Most messages that one call sends. A change set counts as its messages, and is not divided.
     pub messages_per_turn: usize,
 }
 
@@ -174,6 +180,8 @@ pub struct Wanted {
     due: BTreeSet<(Duration, Dpid)>,
     due_of: BTreeMap<Dpid, Duration>,
     notices: Vec<Notice>,
+    /// Whether the kernel is listing the switches.
+    in_snapshot: bool,
 }
 
 impl Wanted {
@@ -188,6 +196,7 @@ impl Wanted {
             due: BTreeSet::new(),
             due_of: BTreeMap::new(),
             notices: Vec::new(),
+            in_snapshot: false,
         }
     }
 
@@ -423,7 +432,9 @@ impl Wanted {
 
     fn handle(&mut self, event: &Event<'_>, network: &mut Network<'_>) {
         match event {
+            Event::SnapshotEnd => self.in_snapshot = false,
             Event::SnapshotBegin => {
+                self.in_snapshot = true;
                 self.sites.clear();
                 self.due.clear();
                 self.due_of.clear();
@@ -434,7 +445,9 @@ impl Wanted {
                     self.sites
                         .insert(switch.dpid, Site::new(*switch, &self.settings, network.now()));
                     if self.settings.at_once && !self.settings.dry_run {
-                        self.with_site(switch.dpid, network, Site::put_all);
+                        // A switch of the snapshot has been connected before, and has the flows of an earlier instance.
+                        let put = if self.in_snapshot { Site::look_first } else { Site::put_all };
+                        self.with_site(switch.dpid, network, put);
                     }
                     self.serve_at(switch.dpid, Some(network.now()));
                 }
@@ -467,6 +480,11 @@ impl Wanted {
             Event::Error(error) => {
                 self.with_site(error.switch.dpid, network, |site, turn| {
                     site.error(error, turn);
+                });
+            }
+            Event::Committed(committed) => {
+                self.with_site(committed.switch.dpid, network, |site, turn| {
+                    site.committed(committed, turn);
                 });
             }
             Event::Refused { switch, why, message, remedy } => {

@@ -15,6 +15,7 @@ mod outcome;
 mod plan;
 mod reading;
 mod sending;
+mod sets;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -26,6 +27,8 @@ use super::notice::Notice;
 use super::set::{EntryId, WantedSet};
 use super::window::{Op, Window};
 use openflow::FlowMod;
+
+use self::sets::Sets;
 
 use crate::Switch;
 use crate::event::FlowRemoved;
@@ -39,6 +42,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Time after which the library reads the flows itself if the kernel has delivered none.
 const KERNEL_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Longest time for which a guard that starts waits for the flows of a switch. It then sends what is wanted without them.
+const FIRST_LOOK: Duration = Duration::from_millis(500);
 
 /// Time until the next attempt if a switch has no room.
 const FULL_PAUSE: Duration = Duration::from_secs(30);
@@ -161,6 +167,9 @@ pub(super) struct Site {
     kept: (Vec<Box<[u8]>>, usize),
     queue: VecDeque<Op>,
     window: Window,
+    sets: Sets,
+    /// The end of [`look_first`](Self::look_first)'s wait for the switch.
+    first_look: Option<Duration>,
     known: Known,
     failures: usize,
     /// Number of entries without room since the last comparison.
@@ -187,6 +196,8 @@ impl Site {
             kept: (Vec::new(), 0),
             queue: VecDeque::new(),
             window: Window::default(),
+            sets: Sets::default(),
+            first_look: None,
             known: Known::default(),
             failures: 0,
             no_room: (0, String::new()),
@@ -210,12 +221,20 @@ impl Site {
         self.enqueue(Plan { missing, ..Plan::default() }, turn.set);
     }
 
+    /// Reads the switch before anything is sent: it may have what an earlier instance wanted. Its flows stay in force until the
+    /// difference replaces them.
+    pub(super) fn look_first(&mut self, turn: &mut Turn<'_, '_, '_>) {
+        self.first_look = Some(turn.now() + FIRST_LOOK);
+        self.read_as(false, turn);
+    }
+
     /// Handles the loss of flows: what was confirmed is in doubt.
     pub(super) fn lost(&mut self, turn: &mut Turn<'_, '_, '_>) {
         self.forget();
         self.phase = Phase::Idle;
         if turn.settings.at_once {
             self.put_all(turn);
+            self.sets.join();
         }
         self.check_at = Some(turn.now());
     }
@@ -224,12 +243,19 @@ impl Site {
         self.queue.clear();
         self.known = Known::default();
         self.resume_at = Duration::ZERO;
+        self.sets = Sets::default();
+        self.first_look = None;
     }
 
     /// Whether no message waits to be sent or to be confirmed.
     pub(super) fn is_settled(&self) -> bool {
-        let compares_first = matches!(self.phase, Phase::Waiting(_)) && !self.at_once;
-        !compares_first && self.queue.is_empty() && self.window.is_empty()
+        let waits = matches!(self.phase, Phase::Waiting(_)) && !self.at_once;
+        !waits && self.first_look.is_none() && self.has_sent_all()
+    }
+
+    /// Whether no message waits to be sent, and no outcome is outstanding.
+    fn has_sent_all(&self) -> bool {
+        self.queue.is_empty() && self.window.is_empty() && self.sets.is_idle()
     }
 
     /// Reads the switch as soon as nothing else is underway.
@@ -267,7 +293,11 @@ impl Site {
             self.known.as_listed.remove(&replaced);
             self.known.suspected.remove(&replaced);
         }
-        if self.at_once || matches!(self.phase, Phase::Idle) {
+        let sends_now = self.at_once && self.first_look.is_none();
+        if sends_now || matches!(self.phase, Phase::Idle) {
+            if replaced.is_some() {
+                self.sets.join();
+            }
             let is_there = replaced.is_some() && !is_flow;
             self.queue.push_back(if is_there { Op::Modify(id) } else { Op::Put(id) });
         }
@@ -282,6 +312,7 @@ impl Site {
             _ => key,
         };
         if matches!(self.phase, Phase::Idle) {
+            self.sets.join();
             self.queue.push_back(Op::Remove(Stray { key, cookie: 0 }));
         }
     }
@@ -289,9 +320,14 @@ impl Site {
     /// Sends what may be sent now. Returns the time of the next call.
     pub(super) fn drive(&mut self, turn: &mut Turn<'_, '_, '_>) -> Option<Duration> {
         let now = turn.now();
-        if self.window.is_overdue(PATIENCE, now) {
-            self.window.clear();
+        let is_overdue = self.window.is_overdue(PATIENCE, now) && self.window.clear();
+        if self.sets.expire(now) || is_overdue {
             self.check_by(now);
+        }
+        if self.first_look.take_if(|until| now >= *until).is_some() {
+            self.phase = Phase::Idle;
+            self.put_all(turn);
+            self.check_by(now + CHECK_SOON);
         }
         match &self.phase {
             Phase::Reading(reading) if now >= reading.since + PATIENCE => {
@@ -304,7 +340,7 @@ impl Site {
             _ => {}
         }
         let mut wake = if self.resume_at > now { Some(self.resume_at) } else { self.send(turn) };
-        let is_done = self.queue.is_empty() && self.window.is_empty();
+        let is_done = self.has_sent_all();
         if is_done {
             self.report(turn);
             let is_due = self.check_at.is_some_and(|at| now >= at);
@@ -324,6 +360,8 @@ impl Site {
         if self.window.is_closed() {
             by(Some(now + PATIENCE));
         }
+        by(self.sets.until());
+        by(self.first_look);
         wake
     }
 

@@ -8,11 +8,11 @@ use openflow::{
     MeterFlags, MeterMod, MeterModCommand, MultipartReply, MultipartRequest, ReplyBody, Version,
     append,
 };
-use rosemary_sdk::abi::RecordKind;
+use rosemary_sdk::abi::{RECORD_HEAD, RecordKind};
 use rosemary_sdk::services::storage::{Answer, KeysWriter, Request};
 use rosemary_sdk::services::{Outcome, Service};
-use rosemary_sdk::testing::{AlignedRecord, Bench, ServiceRequest};
-use rosemary_sdk::{Action, Switch};
+use rosemary_sdk::testing::{AlignedRecord, Bench, SentChanges, ServiceRequest};
+use rosemary_sdk::{Action, Applied, Committed, Guarantee, NotApplied, Switch};
 
 /// A flow in the table. It is the flow-mod that added it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +46,10 @@ pub(crate) struct FakeSwitch {
     pub(crate) changes: usize,
     /// Number of requests for a listing of the flows.
     pub(crate) readings: usize,
+    /// The numbers of changes in the sets that it has applied.
+    pub(crate) sets: Vec<usize>,
+    /// Lacks an answer to sets.
+    pub(crate) is_silent: bool,
     clock: u64,
 }
 
@@ -61,6 +65,8 @@ impl FakeSwitch {
             lists_flags: true,
             changes: 0,
             readings: 0,
+            sets: Vec::new(),
+            is_silent: false,
             clock: 0,
         }
     }
@@ -101,6 +107,37 @@ impl FakeSwitch {
             }
             other => panic!("{other} is not expected"),
         }
+    }
+
+    /// Applies a change set wholly or not at all; returns the answers.
+    pub(crate) fn commit(&mut self, set: &SentChanges) -> Vec<AlignedRecord> {
+        if self.is_silent {
+            return Vec::new();
+        }
+        let before = (self.flows.clone(), self.groups.clone(), self.meters.clone());
+        let mut answers = Vec::new();
+        let mut outcome = Ok(Applied { guarantee: Guarantee::Atomic, outside: 0 });
+        for (index, message) in set.messages.iter().enumerate() {
+            let answered = self.handle(message);
+            let is_error = |it: &&AlignedRecord| it.bytes()[4] == RecordKind::Error as u8;
+            if let Some(error) = answered.iter().find(is_error) {
+                let body = &error.bytes()[RECORD_HEAD..];
+                let (kind, code) = (two(body, 8), two(body, 10));
+                let error = ErrorMessage { version: self.at.version, kind, code, data: &[] };
+                let index = Some(index);
+                outcome = Err(NotApplied::Failed { index, error, is_partial: false });
+                (self.flows, self.groups, self.meters) = before;
+                answers.clear();
+                break;
+            }
+            answers.extend(answered);
+        }
+        if outcome.is_ok() {
+            self.sets.push(set.messages.len());
+        }
+        let (switch, commit) = (self.at, set.commit);
+        answers.push(AlignedRecord::committed(&Committed { switch, commit, outcome }));
+        answers
     }
 
     fn shown(&self, match_: &Match) -> Match {
@@ -379,4 +416,8 @@ impl FakeStorage {
         };
         AlignedRecord::service(Service::Storage, Outcome::Answered, asked.id, &answer)
     }
+}
+
+fn two(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }

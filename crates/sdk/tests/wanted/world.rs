@@ -182,12 +182,19 @@ impl World {
             assert_eq!(answer.handled, batch.len(), "it was handled");
             self.log.extend(self.bench.log());
             self.most_in_a_turn = self.most_in_a_turn.max(sent.len());
-            let asked = self.bench.asked();
-            quiet = if is_idle && sent.is_empty() && asked.is_empty() { quiet + 1 } else { 0 };
+            let (asked, sets) = (self.bench.asked(), self.bench.commits());
+            let is_quiet = is_idle && sent.is_empty() && asked.is_empty() && sets.is_empty();
+            quiet = if is_quiet { quiet + 1 } else { 0 };
             for sent in sent {
                 let switch = self.switches.iter_mut().find(|it| it.at.dpid == sent.dpid).unwrap();
                 if switch.at.epoch == sent.epoch {
                     waiting.extend(switch.handle(&sent.message));
+                }
+            }
+            for set in sets {
+                let switch = self.switches.iter_mut().find(|it| it.at.dpid == set.dpid).unwrap();
+                if switch.at.epoch == set.epoch {
+                    waiting.extend(switch.commit(&set));
                 }
             }
             for asked in asked {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use control::app::Installation;
-use control::kernel::{AnnouncedApp, KernelRequest, PlainTcp, Tuning};
+use control::kernel::{AnnouncedApp, KernelRequest, ListensAt, PlainTcp, Southbound, Tuning};
 use control::northbound::{Credentials, NorthboundRequest, NorthboundSettings, OfctlRest};
 use control::service::ServiceSandbox;
 use supervisor::app::Listeners;
@@ -58,6 +58,13 @@ impl FileSource for Object {
     }
 }
 
+impl Disk {
+    fn listeners(&self) -> Vec<ListensAt> {
+        let at = |address| ListensAt { address, protocol: Southbound::OpenFlow };
+        self.addresses().into_iter().map(at).collect()
+    }
+}
+
 impl KernelStart for Disk {
     fn request(
         &mut self,
@@ -68,7 +75,7 @@ impl KernelStart for Disk {
             return Err("the monitor can open no more descriptors".into());
         }
         let start = KernelRequest::Start {
-            listeners: self.addresses(),
+            listeners: self.listeners(),
             run_as,
             apps,
             plain: PlainTcp::Loopback,

@@ -235,6 +235,51 @@ fn drained_switch_carries_only_its_own_hosts_and_nothing_is_lost() {
     }
 }
 
+/// All routes move away from a switch and back, by change sets that the switches apply late or refuse.
+#[test]
+fn moves_of_all_routes_lose_nothing_and_use_change_sets() {
+    let (mut applied, mut refused) = (0, 0);
+    for seed in 0..20 {
+        let version = if seed % 2 == 0 { V1_3 } else { Version::V1_5 };
+        let pairs = [(0, 1), (1, 2), (2, 3), (3, 0), (1, 4), (4, 3)];
+        let mut sim = Sim::new(&[version; 5], &pairs, seed);
+        flood_all(&mut sim, 5);
+        ping_all(&mut sim, 5, "at first");
+        sim.world.received.clear();
+        sim.world.seen_packet_ins = 0;
+        let mut sent = 0_u32;
+        for round in 0..4 {
+            let drained = Dpid(1 + u64::from(round % 2 == 0));
+            if round < 2 {
+                sim.drain(drained);
+            } else {
+                sim.undrain(drained);
+            }
+            for _ in 0..100 {
+                let from = 1 + sim.world.random(5);
+                let to = 1 + (from + sim.world.random(4)) % 5;
+                if from != to {
+                    sim.send(host(from).0, frame(host(from).1, host(to).1, None, sent));
+                    sent += 1;
+                }
+                for _ in 0..4 {
+                    sim.step();
+                }
+                sim.world.now += Duration::from_millis(3);
+                sim.forwarder.go_on(&mut sim.world);
+            }
+        }
+        sim.settle();
+        assert_eq!(sim.world.received.len(), sent as usize, "seed {seed}");
+        assert_eq!(sim.world.seen_packet_ins, 0, "seed {seed}: no hop was missing");
+        let sets = sim.world.sets.iter();
+        applied += sets.clone().filter(|(count, is_applied)| *is_applied && *count > 1).count();
+        refused += sets.filter(|(_, is_applied)| !is_applied).count();
+        ping_all(&mut sim, 5, "afterwards");
+    }
+    assert!(applied > 100 && refused > 10, "{applied} sets of several flows, {refused} refused");
+}
+
 #[test]
 fn restart_sends_no_flow_again() {
     let mut sim = Sim::new(&[V1_3; 6], &ring(6), 1);

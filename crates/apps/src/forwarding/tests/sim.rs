@@ -59,6 +59,10 @@ pub(crate) struct World1 {
     /// Packets under way: where they arrive.
     packets: Vec<(End, Vec<u8>)>,
     packet_ins: Vec<(End, Vec<u8>)>,
+    /// Outcomes of change sets under way.
+    outcomes: Vec<(Switch, u64, bool)>,
+    /// The numbers of flows of change sets so far, and whether the switch applied them. It refuses one of eight.
+    pub(crate) sets: Vec<(usize, bool)>,
     /// Hosts that received a packet.
     pub(crate) received: Vec<(End, Vec<u8>)>,
     pub(crate) incidents: Vec<String>,
@@ -139,6 +143,8 @@ impl Sim {
             addresses: HashMap::new(),
             packets: Vec::new(),
             packet_ins: Vec::new(),
+            outcomes: Vec::new(),
+            sets: Vec::new(),
             received: Vec::new(),
             incidents: Vec::new(),
             seen_packet_ins: 0,
@@ -278,6 +284,11 @@ impl Sim {
         self.update_topology();
     }
 
+    pub(crate) fn undrain(&mut self, dpid: Dpid) {
+        self.world.drained.remove(&dpid);
+        self.update_topology();
+    }
+
     /// Cuts a link. The switches know it; the app does not yet.
     pub(crate) fn cut(&mut self, from: End) {
         let to = self.world.links[&from];
@@ -347,11 +358,18 @@ impl Sim {
             .filter(|(_, it)| !it.inbox.is_empty())
             .map(|(it, _)| *it)
             .collect();
-        let count = busy.len() + self.world.packets.len() + self.world.packet_ins.len();
+        let outcomes = self.world.outcomes.len();
+        let count = busy.len() + self.world.packets.len() + self.world.packet_ins.len() + outcomes;
         if count == 0 {
             return false;
         }
         let mut chosen = self.world.random(count);
+        if chosen < outcomes {
+            let (at, set, is_applied) = self.world.outcomes.swap_remove(chosen);
+            self.forwarder.on_changed(at, set, is_applied, &mut self.world);
+            return true;
+        }
+        chosen -= outcomes;
         if let Some(dpid) = busy.get(chosen) {
             let message = self.world.switches.get_mut(dpid).unwrap().inbox.pop_front().unwrap();
             self.handle(*dpid, message);
@@ -406,6 +424,14 @@ impl Sim {
                     let reason = FlowRemovedReason::Delete;
                     self.forwarder.on_flow_removed(dpid, &match_, reason, &mut self.world);
                 }
+            }
+            Message::Changes(set, flows) => {
+                let is_applied = self.world.random(8) > 0;
+                self.world.sets.push((flows.len(), is_applied));
+                for flow in flows.into_iter().filter(|_| is_applied) {
+                    self.world.apply(dpid, flow);
+                }
+                self.world.outcomes.push((at, set, is_applied));
             }
             Message::Group(group) => {
                 assert_ne!(at.version, Version::V1_0);

@@ -19,7 +19,7 @@ The server must listen: on the switch `ovs-vsctl set-manager pssl:6640`, with th
 set-ssl`. On this machine unix:/run/openvswitch/db.sock reaches it. tcp: is neither encrypted nor authenticated.
 
 SPEED is that of the link in Mbit/s, ERRORS counts received and sent packets with errors, LACP is `current` if the peer of the \
-interface speaks LACP, STP the state of the port. A dash means that the switch does not state it (null in JSON).
+interface speaks LACP, STP the state of the port. OWNER is the value of rosemary-owner in external_ids. A dash means that the switch does not state it (null in JSON).
 
 Exit codes: 0 shown; 1 the database does not answer or lacks a column; 2 wrong usage.";
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ovsdb::{Atom, Image, Row, Uuid};
+use ovsdb::{Atom, Image, Row, Uuid, ownership};
 use serde::Serialize;
 
 /// The tables of a switch; its JSON is a stable interface.
@@ -94,6 +94,8 @@ pub(super) struct Qos {
     pub(super) ports: Vec<String>,
     /// Settings such as `max-rate`, in bit/s.
     pub(super) config: BTreeMap<String, String>,
+    /// The owner that `external_ids:rosemary-owner` names.
+    pub(super) owner: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -106,6 +108,8 @@ pub(super) struct Queue {
     pub(super) dscp: Option<i64>,
     /// Settings such as `min-rate` and `max-rate`, in bit/s.
     pub(super) config: BTreeMap<String, String>,
+    /// The owner that `external_ids:rosemary-owner` names.
+    pub(super) owner: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -120,6 +124,8 @@ pub(super) struct Mirror {
     pub(super) output_vlan: Option<i64>,
     pub(super) tx_packets: Option<i64>,
     pub(super) tx_bytes: Option<i64>,
+    /// The owner that `external_ids:rosemary-owner` names.
+    pub(super) owner: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -128,6 +134,8 @@ pub(super) struct NetFlow {
     pub(super) targets: Vec<String>,
     /// In seconds; 0 stands for the default of Open vSwitch, -1 for never.
     pub(super) active_timeout: Option<i64>,
+    /// The owner that `external_ids:rosemary-owner` names.
+    pub(super) owner: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -141,6 +149,8 @@ pub(super) struct Sflow {
     /// The bytes of a packet that are sent.
     pub(super) header: Option<i64>,
     pub(super) agent: Option<String>,
+    /// The owner that `external_ids:rosemary-owner` names.
+    pub(super) owner: Option<String>,
 }
 
 impl Database {
@@ -256,7 +266,7 @@ impl Qos {
         let its = ports.iter().filter(|(_, port)| port.references("qos").contains(&id));
         let ports = its.map(|(_, port)| text(port, "name")).collect();
         let (kind, config) = (text(row, "type"), texts(row, "other_config"));
-        Self { id: id.to_string(), kind, ports, config }
+        Self { id: id.to_string(), kind, ports, config, owner: owner(row) }
     }
 }
 
@@ -276,6 +286,7 @@ impl Queue {
             number,
             dscp: row.integer("dscp"),
             config: texts(row, "other_config"),
+            owner: owner(row),
         }
     }
 }
@@ -295,6 +306,7 @@ impl Mirror {
             output_vlan: row.integer("output_vlan"),
             tx_packets: statistics.get("tx_packets").copied(),
             tx_bytes: statistics.get("tx_bytes").copied(),
+            owner: owner(row),
         }
     }
 }
@@ -302,7 +314,8 @@ impl Mirror {
 impl NetFlow {
     fn of(bridge: String, row: &Row) -> Self {
         let targets = row.texts("targets").into_iter().map(Into::into).collect();
-        Self { bridge, targets, active_timeout: row.integer("active_timeout") }
+        let active_timeout = row.integer("active_timeout");
+        Self { bridge, targets, active_timeout, owner: owner(row) }
     }
 }
 
@@ -315,6 +328,7 @@ impl Sflow {
             polling: row.integer("polling"),
             header: row.integer("header"),
             agent: optional(row, "agent"),
+            owner: owner(row),
         }
     }
 }
@@ -331,6 +345,11 @@ fn rows<'a>(
         references.into_iter().filter_map(|uuid| image.row(table, uuid)).collect();
     rows.sort_by_key(|row| text(row, "name"));
     rows.into_iter()
+}
+
+/// Returns the owner of a row; `None` if it names none.
+fn owner(row: &Row) -> Option<String> {
+    row.entry(ownership::IDS, ownership::OWNER).map(Into::into)
 }
 
 fn text(row: &Row, column: &str) -> String {
@@ -351,4 +370,26 @@ fn numbers(row: &Row, column: &str) -> BTreeMap<String, i64> {
         _ => None,
     };
     row.pairs(column).filter_map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ovsdb::Value;
+
+    use super::*;
+
+    fn queue(ids: Value) -> Row {
+        Row::new().with(ownership::IDS, ids)
+    }
+
+    #[test]
+    fn owner_is_read_from_external_ids() {
+        let owned = Value::map([(ownership::OWNER, "limiter"), (ownership::KEY, "slow")]);
+        let rows = [("Queue", Uuid([1; 16]), queue(owned)), ("Queue", Uuid([2; 16]), Row::new())];
+        let other = ("Queue", Uuid([3; 16]), queue(Value::map([("owner", "limiter")])));
+        let image = Image::of_rows(rows.into_iter().chain([other]));
+        let database = Database::of(&image, "unix:db".into(), "8".into());
+        let owners: Vec<_> = database.queues.iter().map(|it| it.owner.as_deref()).collect();
+        assert_eq!(owners, [Some("limiter"), None, None]);
+    }
 }

@@ -124,27 +124,31 @@ fn interfaces(interfaces: &[Interface]) -> Table<12> {
     table
 }
 
-fn qos(database: &Database) -> Table<4> {
-    let mut table = Table::new(["QOS", "TYPE", "PORTS", "SETTINGS"]).prose("SETTINGS");
+fn qos(database: &Database) -> Table<5> {
+    let mut table = Table::new(["QOS", "TYPE", "PORTS", "OWNER", "SETTINGS"]).prose("SETTINGS");
     for qos in &database.qos {
         let (ports, settings) = (qos.ports.join(" "), settings(&qos.config));
-        table.row([short(&qos.id), or_dash(Some(&qos.kind)), or_dash(Some(&ports)), &settings]);
+        let owner = or_dash(qos.owner.as_deref());
+        let (kind, ports) = (or_dash(Some(&qos.kind)), or_dash(Some(&ports)));
+        table.row([short(&qos.id), kind, ports, owner, &settings]);
     }
     table
 }
 
-fn queues(database: &Database) -> Table<5> {
-    let mut table = Table::new(["QUEUE", "QOS", "NUMBER", "DSCP", "SETTINGS"]).prose("SETTINGS");
+fn queues(database: &Database) -> Table<6> {
+    let head = ["QUEUE", "QOS", "NUMBER", "DSCP", "OWNER", "SETTINGS"];
+    let mut table = Table::new(head).prose("SETTINGS");
     for queue in &database.queues {
         let qos = or_dash(queue.qos.as_deref().map(short));
         let (number, dscp) = (number(queue.number), number(queue.dscp));
-        table.row([short(&queue.id), qos, &number, &dscp, &settings(&queue.config)]);
+        let owner = or_dash(queue.owner.as_deref());
+        table.row([short(&queue.id), qos, &number, &dscp, owner, &settings(&queue.config)]);
     }
     table
 }
 
-fn mirrors(mirrors: &[Mirror]) -> Table<5> {
-    let head = ["MIRROR", "BRIDGE", "SELECTS", "OUTPUT", "PACKETS"];
+fn mirrors(mirrors: &[Mirror]) -> Table<6> {
+    let head = ["MIRROR", "BRIDGE", "SELECTS", "OUTPUT", "PACKETS", "OWNER"];
     let mut table = Table::new(head).prose("SELECTS");
     for mirror in mirrors {
         let mut selects = Vec::new();
@@ -162,22 +166,26 @@ fn mirrors(mirrors: &[Mirror]) -> Table<5> {
             or_dash(Some(&selects.join(", "))),
             or_dash(output.as_deref()),
             &number(mirror.tx_packets),
+            or_dash(mirror.owner.as_deref()),
         ]);
     }
     table
 }
 
-fn exports(database: &Database) -> Table<4> {
-    let mut table = Table::new(["EXPORT", "BRIDGE", "TARGETS", "SETTINGS"]).prose("SETTINGS");
+fn exports(database: &Database) -> Table<5> {
+    let head = ["EXPORT", "BRIDGE", "TARGETS", "OWNER", "SETTINGS"];
+    let mut table = Table::new(head).prose("SETTINGS");
     for it in &database.netflow {
         let settings = format!("active-timeout={}", number(it.active_timeout));
-        table.row(["netflow", &it.bridge, &it.targets.join(" "), &settings]);
+        let owner = or_dash(it.owner.as_deref());
+        table.row(["netflow", &it.bridge, &it.targets.join(" "), owner, &settings]);
     }
     for it in &database.sflow {
         let (sampling, polling) = (number(it.sampling), number(it.polling));
         let agent = or_dash(it.agent.as_deref());
         let settings = format!("sampling={sampling} polling={polling} agent={agent}");
-        table.row(["sflow", &it.bridge, &it.targets.join(" "), &settings]);
+        let owner = or_dash(it.owner.as_deref());
+        table.row(["sflow", &it.bridge, &it.targets.join(" "), owner, &settings]);
     }
     table
 }

@@ -21,6 +21,8 @@ pub(super) struct Inventory {
     config: Option<u32>,
     stats: Option<u32>,
     features: Option<u32>,
+    /// Number of requests for the description of tables.
+    pub(super) table_requests: u64,
 }
 
 impl Inventory {
@@ -30,6 +32,7 @@ impl Inventory {
         send(out, |out| Kind::GetConfigRequest.encode_empty(version, config, out));
         send(out, |out| MultipartRequest::Table.encode(version, stats, out));
         (self.config, self.stats) = (Some(config), Some(stats));
+        self.table_requests += 1;
     }
 
     /// Requests the sizes of the tables, with an unused transaction id. Only for versions with table features.
@@ -40,6 +43,7 @@ impl Inventory {
         let request = MultipartRequest::TableFeatures(List::from(&[]));
         send(out, |out| request.encode(version, xid, out));
         self.features = Some(xid);
+        self.table_requests += 1;
     }
 
     /// Requests the fill level of the tables again, with an unused transaction id.

@@ -10,8 +10,10 @@ use crate::session::{Driver, Timing};
 
 pub mod framing;
 mod inventory;
+mod monitor;
 mod negotiation;
 mod session;
+mod standing;
 #[cfg(test)]
 mod tests;
 

@@ -15,18 +15,23 @@
 use std::time::{Duration, Instant};
 
 use openflow::{
-    Dpid, EncodeError, ErrorMessage, Features, FlowRemoved, Header, Hello, Kind, OfferedVersions,
-    PortDescReply, PortStatus, SwitchConfig, Version,
+    ControllerRole, ControllerStatus, Dpid, EncodeError, ErrorMessage, Features, FlowRemoved,
+    FlowUpdates, Header, Hello, Kind, OfferedVersions, PortDescReply, PortStatus, SwitchConfig,
+    TableStatus, Version,
 };
 
 use super::framing;
 use super::inventory::Inventory;
+use super::monitor::{Monitor, Outgoing};
 use super::negotiation::{
     Offers, check_refusal, may_precede_our_hello, offered, recognise, refuse,
 };
+use super::standing::Standing;
 use crate::closed::Closed;
 use crate::session::Session as _;
-use crate::session::{self, Description, Event, Inbound, MAX_PORTS, SwitchInfo, Taken, Timing};
+use crate::session::{
+    self, Description, Event, FlowMonitor, Inbound, MAX_PORTS, SwitchInfo, Taken, Timing,
+};
 
 /// Least time from the configuration of a switch to the request for the sizes of its tables. The network is likely to be known
 /// again then.
@@ -54,6 +59,8 @@ pub struct Session {
     sent_hello: bool,
     next_xid: u32,
     inventory: Inventory,
+    monitor: Monitor,
+    standing: Standing,
     sizes: Sizes,
     /// The part of [`SIZES_SPREAD`] that this switch waits.
     spread: Duration,
@@ -130,6 +137,7 @@ impl session::Session for Session {
             }
             Sizes::Unplanned | Sizes::At(_) => {}
         }
+        self.monitor.tick(now, &mut Outgoing { version, next_xid: &mut self.next_xid, out });
         Ok(())
     }
 
@@ -193,6 +201,35 @@ impl session::Session for Session {
         }
     }
 
+    fn monitor_flows(&mut self, out: &mut Vec<u8>) {
+        if let SessionState::Up(version) = self.state {
+            self.monitor.request(&mut Outgoing { version, next_xid: &mut self.next_xid, out });
+        }
+    }
+
+    fn end_monitor(&mut self, why: &str, out: &mut Vec<u8>) {
+        if let SessionState::Up(version) = self.state {
+            let to = &mut Outgoing { version, next_xid: &mut self.next_xid, out };
+            self.monitor.give_up(why, to);
+        }
+    }
+
+    fn table_requests(&self) -> u64 {
+        self.inventory.table_requests
+    }
+
+    fn flow_monitor(&self) -> FlowMonitor<'_> {
+        self.monitor.state()
+    }
+
+    fn controllers(&self) -> &[ControllerStatus] {
+        &self.standing.controllers
+    }
+
+    fn role(&self) -> Option<ControllerRole> {
+        self.standing.role
+    }
+
     fn xids(&mut self, count: u32) -> u32 {
         let xid = self.next_xid;
         self.next_xid = self.next_xid.wrapping_add(count);
@@ -214,6 +251,8 @@ impl Session {
             sent_hello: false,
             next_xid: 1,
             inventory: Inventory::default(),
+            monitor: Monitor::default(),
+            standing: Standing::default(),
             sizes: Sizes::Unplanned,
             spread: Duration::ZERO,
         }
@@ -264,6 +303,11 @@ impl Session {
             error(version, ErrorMessage::BAD_REQUEST, BAD_TYPE, message, header.xid, out);
             return Ok(Some(Event::UnknownType(header.kind)));
         };
+        if matches!(self.state, SessionState::Up(_))
+            && let Some(event) = self.news(version, kind, header.xid, message, out)
+        {
+            return Ok(Some(event));
+        }
         match (&self.state, kind) {
             (_, Kind::EchoRequest) => {
                 send(out, |out| openflow::echo_reply(message, out));
@@ -327,6 +371,37 @@ impl Session {
             ) => Ok(Some(Event::Reply(kind))),
             (_, kind) => Ok(Some(Event::Other(kind))),
         }
+    }
+
+    /// Handles a message by which the switch reports a change of its state; `None` if it is none.
+    fn news<'m>(
+        &mut self,
+        version: Version,
+        kind: Kind,
+        xid: u32,
+        message: &'m [u8],
+        out: &mut Vec<u8>,
+    ) -> Option<Event<'m>> {
+        let read = match kind {
+            Kind::MultipartReply | Kind::Experimenter if self.monitor.is_wanted() => {
+                let updates = FlowUpdates::decode(message).transpose()?;
+                let to = &mut Outgoing { version, next_xid: &mut self.next_xid, out };
+                updates.map(|updates| Event::Flows(self.monitor.updates(xid, updates, to)))
+            }
+            Kind::Error => {
+                let error = ErrorMessage::decode(message).ok()?;
+                let to = &mut Outgoing { version, next_xid: &mut self.next_xid, out };
+                let is_own = self.monitor.refused(xid, &error, to);
+                return is_own.then_some(Event::Described(Description::Nothing));
+            }
+            Kind::TableStatus => TableStatus::decode(message).map(Event::TableStatus),
+            Kind::RoleStatus => self.standing.role(message).map(Event::RoleStatus),
+            Kind::ControllerStatus => {
+                self.standing.controller(message).map(Event::ControllerStatus)
+            }
+            _ => return None,
+        };
+        Some(read.unwrap_or_else(Event::Malformed))
     }
 
     /// The reason to end a handshake whose request the switch has refused.
@@ -396,6 +471,7 @@ impl Session {
             n_buffers: features.n_buffers,
             capabilities: features.capabilities,
             actions: features.actions,
+            no_packets: None,
             ports: features.ports,
         };
         if !version.features().port_desc {

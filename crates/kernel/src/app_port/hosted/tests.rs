@@ -107,6 +107,7 @@ impl Bench {
             n_buffers: 0,
             capabilities: openflow::Capabilities(0),
             actions: 0,
+            no_packets: None,
             ports: Vec::new(),
         };
         let switch = Switch::new(info, 1);

@@ -3,6 +3,7 @@
 
 pub(super) mod heal;
 mod moved_bands;
+pub(super) mod news;
 pub(super) mod other_controllers;
 pub(super) mod reading;
 pub(super) mod table_usage;

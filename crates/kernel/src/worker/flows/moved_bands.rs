@@ -82,6 +82,12 @@ pub(in crate::worker) fn is_earlier(port: &AppPort, flow: (u16, Duration), now: 
     is_earlier_than(port.policy.band, since, flow)
 }
 
+/// Whether the app may have written a flow with this priority, whose age is unknown, before its band moved.
+pub(in crate::worker) fn may_be_earlier(port: &AppPort, priority: u16) -> bool {
+    let band = port.policy.band;
+    port.band_moved.is_some() || !(band.lowest..=band.highest).contains(&priority)
+}
+
 /// Whether a flow is outside of `band`, or older than the move of the band, if it has moved.
 fn is_earlier_than(band: Band, moved: Option<Duration>, (priority, age): (u16, Duration)) -> bool {
     let is_in_band = (band.lowest..=band.highest).contains(&priority);

@@ -1,6 +1,6 @@
 //! Reports signs that another controller commands a switch: both would overwrite each other's flows and answer the same packets.
 //!
-//! * The kernel's table-miss entry, which is checked every few seconds, is that of another installation. Both have the same match
+//! * The kernel's table-miss entry, which a flow monitor reports or a check every few seconds, is that of another installation. Both have the same match
 //!   and priority, so the later one replaces the earlier. The kernel writes its own again. If the other controller is gone, the sign
 //!   ends.
 //! * The switch refuses a message because another controller is its master.
@@ -12,11 +12,9 @@ use control::kernel::{OtherController, OtherSign};
 use openflow::FlowStats;
 
 use crate::check::OWN_BITS;
-use crate::connection::Up;
 use crate::rewrite::{KERNEL, owner};
 use crate::worker::WorkerEvent;
 use crate::worker::answers::Replies;
-use crate::worker::own_messages::table_miss;
 
 /// Least time between two reports about a switch.
 const QUIET: Duration = Duration::from_secs(30);
@@ -25,11 +23,8 @@ impl Replies<'_> {
     /// Looks for the entry of another installation among the flows that a switch has listed for the check of the kernel's own.
     pub(in crate::worker) fn look_for_other(&mut self, flows: &[FlowStats<'_>]) {
         let Some(switch) = self.connection.switch_mut() else { return };
-        let Some(other) = other_installation(switch.entry_cookie, flows) else { return };
-        if self.other_controller(OtherSign::Entry(other)) {
-            let (phase, mut own) = self.connection.split();
-            let Some(Up { switch, .. }) = phase.up_mut() else { return };
-            table_miss(switch, &mut own);
+        if let Some(cookie) = other_entry(switch.entry_cookie, flows) {
+            self.other_entry(cookie);
         }
     }
 
@@ -47,11 +42,16 @@ impl Replies<'_> {
     }
 }
 
-/// Returns the installation in a table-miss entry that is not the kernel's own. Earlier versions wrote 0 there.
-fn other_installation(own: u64, flows: &[FlowStats<'_>]) -> Option<Installation> {
+/// Returns the cookie of a table-miss entry of another installation.
+fn other_entry(own: u64, flows: &[FlowStats<'_>]) -> Option<u64> {
     let entries = flows.iter().filter(|flow| owner(flow.cookie) == KERNEL && flow.priority == 0);
     let mut others = entries.map(|flow| flow.cookie).filter(|cookie| *cookie != own);
-    others.find_map(|cookie| Some(Installation(cookie & OWN_BITS)).filter(|it| it.is_valid()))
+    others.find(|cookie| installation_of(*cookie).is_some())
+}
+
+/// Returns the installation in the cookie of a table-miss entry. Earlier versions wrote 0 there.
+pub(super) fn installation_of(cookie: u64) -> Option<Installation> {
+    Some(Installation(cookie & OWN_BITS)).filter(|it| it.is_valid())
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
             (vec![flow(other, 9)], None),
             (vec![flow(1 << 48 | 8, 0), flow(8, 0)], None),
         ] {
-            assert_eq!(other_installation(own, &flows), sign, "{flows:?}");
+            assert_eq!(other_entry(own, &flows).and_then(installation_of), sign, "{flows:?}");
         }
     }
 }

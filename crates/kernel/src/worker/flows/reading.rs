@@ -10,11 +10,15 @@ use openflow::{
 };
 use tracing::{debug, info, warn};
 
-use super::moved_bands::{self, is_earlier, remove_earlier_flows};
+use super::moved_bands::{self, is_earlier, may_be_earlier, remove_earlier_flows};
 use crate::app_port::AppPort;
 use crate::check::{APP_SHIFT, OWN_BITS};
 use crate::connection::{OwnOutput, Up};
-use crate::flows::reader::{AT_ONCE, AbsentApps, Informed, Reading, Step};
+use crate::flows::image::{Flow, FlowImage};
+use crate::flows::reader::{
+    AT_ONCE, AbsentApps, ByOwner, Informed, KnownFlows, Owned, Reading, Step,
+};
+use crate::flows::watch::Comparison;
 use crate::ids::AppSlot;
 use crate::outcomes::{Outcomes, Purpose};
 use crate::plan::Set;
@@ -38,24 +42,44 @@ impl Worker {
         let ready = AppSlot::first(app_ports.len())
             .filter(|slot| app_ports[*slot].can_be_informed())
             .fold(Set::EMPTY, |ready, slot| ready.with(Set::of(slot)));
+        let mut from_images = Vec::new();
         for (id, connection) in self.switches.iter_mut() {
             let is_full = connection.is_full();
             let Some(switch) = connection.switch_mut() else { continue };
+            if let Some(reports) = switch.watch.take_check(now) {
+                switch.flow_reader.request_check(reports);
+            }
             if let Some(failure) = switch.flow_reader.failure(now) {
                 end(switch, app_ports, &mut self.log_limits, Some(failure), now);
             }
             if places == 0 || is_full || !switch.flow_reader.is_due(ready, now) {
                 continue;
             }
+            if switch.watch.is_waiting() && !switch.flow_reader.may_inform(ready) {
+                continue; // the list of the flow monitor is on its way
+            }
             places -= 1;
             let identify = |slot: AppSlot| (app_ports[slot].app, app_ports[slot].life);
-            let only = switch.flow_reader.begin(switch.version, ready, identify, now).only;
+            let Switch { version, watch, flow_reader, .. } = switch;
+            let reading = flow_reader.begin(*version, ready, identify, now);
+            let to_remove = (&self.absent, reading.removes_all);
+            let known = watch.current().map(|image| known_flows(image, app_ports, to_remove));
+            if !reading.needs_flows(*version, known) {
+                from_images.push(id);
+                continue;
+            }
+            let (only, reason) = (reading.only, reading.reason());
             let mut wanted = FlowStatsRequest::new(Match::new());
             if let Some(app) = only {
                 (wanted.cookie, wanted.cookie_mask) = (first_cookie(app), !OWN_BITS);
             }
-            request(connection, By::FlowReader, &MultipartRequest::Flow(wanted), now);
+            let why = (By::FlowReader, Some(reason));
+            request(connection, why, &MultipartRequest::Flow(wanted), now);
             self.output.note(id, connection);
+        }
+        for id in from_images {
+            self.replies(id, now).read_image();
+            self.output.note_if_any(id, &mut self.switches[id]);
         }
     }
 
@@ -88,6 +112,10 @@ impl Worker {
         let mut orphans = Orphans::default();
         let is_meant = |switch: &&mut Switch| dpid.is_none_or(|dpid| switch.dpid.0 == dpid);
         for switch in self.switches.all().0.filter(is_meant) {
+            let mut found = switch.flow_reader.found.clone();
+            if let Some(image) = switch.watch.current() {
+                found_in(image, &self.absent, &mut found);
+            }
             let reader = &switch.flow_reader;
             orphans.awaited += usize::from(reader.is_awaited);
             orphans.failed += usize::from(reader.has_failed);
@@ -96,7 +124,7 @@ impl Worker {
                 let (app, flows, groups, meters) = (AppId::OTHER, reader.foreign, 0, 0);
                 orphans.found.push(Orphan { dpid, app, owner, flows, groups, meters });
             }
-            orphans.found.extend(reader.found.iter().map(|(app, owned)| Orphan {
+            orphans.found.extend(found.iter().map(|(app, owned)| Orphan {
                 dpid: switch.dpid.to_string(),
                 app: *app,
                 owner: String::new(),
@@ -113,7 +141,7 @@ impl Worker {
         let app_port = &self.dispatch.app_ports[slot];
         self.absent.runs(app_port.app);
         for switch in self.switches.all().0 {
-            if app_port.rights.at(switch.dpid.0).learns_its_flows() {
+            if app_port.learns_its_flows(switch) {
                 let reader = &mut switch.flow_reader;
                 reader.uninformed = reader.uninformed.with(Set::of(slot));
             }
@@ -129,7 +157,7 @@ pub(in crate::worker) fn new_switch(
     now: Instant,
 ) {
     for (index, app_port) in app_ports.iter().enumerate() {
-        if app_port.rights.at(switch.dpid.0).learns_its_flows() {
+        if app_port.learns_its_flows(switch) {
             let reader = &mut switch.flow_reader;
             reader.uninformed = reader.uninformed.with(Set::of(AppSlot::new(index)));
         }
@@ -141,6 +169,18 @@ pub(in crate::worker) fn new_switch(
 }
 
 impl Replies<'_> {
+    /// Takes the flows of a reading from the image of the switch's flows, and continues with the next step.
+    fn read_image(&mut self) {
+        let Some(switch) = self.connection.switch_mut() else { return };
+        let Switch { watch, flow_reader, .. } = switch;
+        let (Some(image), Some(reading)) = (watch.current(), &mut flow_reader.reading) else {
+            return; // this is called for a current image only
+        };
+        found_in(image, self.absent, &mut reading.found);
+        reading.foreign = foreign(image, &self.dispatch.app_ports, self.absent);
+        self.next_step();
+    }
+
     /// Handles a part of the reply to a reading's request.
     pub(in crate::worker) fn reading_part(&mut self, message: &[u8], is_last: bool) {
         let is_full = self.connection.is_full();
@@ -178,6 +218,11 @@ impl Replies<'_> {
                         );
                         if removals.count > before {
                             switch.healing.note_delete(self.now);
+                        }
+                    }
+                    if let Some(check) = &mut reading.check {
+                        for place in rewrite::places(version, message).unwrap_or_default() {
+                            *check.tally.entry(place).or_default() += 1;
                         }
                     }
                     let part = (&owners[..], message);
@@ -242,7 +287,7 @@ impl Replies<'_> {
             Some((step, wanted)) => {
                 reading.step = step;
                 switch.flow_reader.progress(self.now);
-                request(self.connection, By::FlowReader, &wanted, self.now);
+                request(self.connection, (By::FlowReader, None), &wanted, self.now);
             }
             None => end(switch, &mut self.dispatch.app_ports, self.log_limits, None, self.now),
         }
@@ -370,6 +415,49 @@ impl Removal<'_, '_> {
     }
 }
 
+/// Whether a flow with this owner is of no app of this installation.
+fn is_foreign(owner: AppId, app_ports: &[AppPort], absent: &AbsentApps) -> bool {
+    owner != KERNEL && !absent.has(owner) && !app_ports.iter().any(|port| port.app == owner)
+}
+
+/// Returns the number of flows of no app of this installation, by the image of a switch's flows.
+pub(in crate::worker) fn foreign(
+    image: &FlowImage,
+    app_ports: &[AppPort],
+    absent: &AbsentApps,
+) -> u32 {
+    let foreign = image.owners().filter(|(owner, _)| is_foreign(*owner, app_ports, absent));
+    foreign.fold(0, |sum, (_, count)| sum.saturating_add(count))
+}
+
+/// Returns what the image of a switch's flows says about foreign flows, and the flows that a reading may remove.
+fn known_flows(
+    image: &FlowImage,
+    app_ports: &[AppPort],
+    (absent, removes_all): (&AbsentApps, bool),
+) -> KnownFlows {
+    let is_earlier = |flow: &Flow| {
+        let port = app_ports.iter().find(|port| port.app == flow.owner && !port.is_absent);
+        port.is_some_and(|port| may_be_earlier(port, flow.priority))
+    };
+    KnownFlows {
+        foreign: foreign(image, app_ports, absent),
+        has_lost: image.owners().any(|(owner, _)| absent.loses(owner, removes_all)),
+        has_earlier: image.flows().any(is_earlier),
+    }
+}
+
+/// Puts the numbers of flows that absent apps have by the image into `found`.
+fn found_in(image: &FlowImage, absent: &AbsentApps, found: &mut ByOwner) {
+    for owned in found.values_mut() {
+        owned.flows = 0;
+    }
+    for (owner, flows) in image.owners().filter(|(owner, _)| absent.has(*owner)) {
+        found.entry(owner).or_default().flows = flows;
+    }
+    found.retain(|_, owned| *owned != Owned::default());
+}
+
 /// Counts the flows of no app of this installation, and removes them if the reading is for that.
 fn foreign_flows(
     reading: &mut Reading,
@@ -377,9 +465,7 @@ fn foreign_flows(
     (app_ports, absent): (&[AppPort], &AbsentApps),
     removals: &mut Removals<'_>,
 ) {
-    let is_foreign = |owner: AppId| {
-        owner != KERNEL && !absent.has(owner) && !app_ports.iter().any(|port| port.app == owner)
-    };
+    let is_foreign = |owner: AppId| is_foreign(owner, app_ports, absent);
     let count = owners.iter().filter(|owner| is_foreign(**owner)).count();
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     if count == 0 || !reading.removes_foreign || removals.is_full {
@@ -437,6 +523,13 @@ fn end(
     match failure {
         Some(why) => switch.outcomes.fail(Purpose::Reading, why, now),
         None => switch.outcomes.done(Purpose::Reading),
+    }
+    if let Some(check) = reading.check.as_ref().filter(|_| !has_failed)
+        && switch.watch.compare(&check.tally, check.reports) == Comparison::Differs
+        && let Some(suppressed) = log_limits.watch.admit(now)
+    {
+        let (dpid, differences) = (switch.dpid, switch.watch.differences);
+        warn!(%dpid, differences, suppressed, "switch has other flows than its flow monitor reported; it lists them again");
     }
     let removes_earlier = reading.band_check.as_ref().is_some_and(|it| !it.removed.is_empty());
     let removes_nothing = reading.removed.is_empty() && !removes_earlier;

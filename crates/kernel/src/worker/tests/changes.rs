@@ -1,12 +1,13 @@
 //! Tests change sets from the ring of a zone to the switch, and their outcomes back.
 
-use openflow::{ErrorMessage, FlowMod, Match};
+use openflow::{ErrorMessage, FlowMod, FlowRemoved, FlowRemovedReason, Match};
 use sdk::changes::CHANGE_SET;
 use sdk::{Applied, CommitId, Committed, Event, Guarantee, NotApplied, Refusal};
 
 use super::runs::{handled, send_message, with_packet_in, with_packet_in_and};
 use super::*;
-use control::policy::Quota;
+use crate::rewrite::{KERNEL, owner};
+use control::policy::{Fail, Quota, Stage};
 
 fn flow(cookie: u64) -> Vec<u8> {
     let mut message = Vec::new();
@@ -91,19 +92,78 @@ fn one_refused_change_refuses_the_set() {
     bench.stop();
 }
 
-#[test]
-fn set_reaches_a_switch_without_bundles_and_its_outcome_the_app() {
-    let (bench, mut fakes, mut zone, at) = with_packet_in();
-    send_message(&mut zone, (1, at.epoch), &set(7, &[flow(1), flow(2)]), CHANGE_SET);
-    handled(&mut zone);
-    let open = next_message(&fakes[0]);
+/// Answers the trial of bundles: the switch has none.
+fn refuse_bundles(fake: &mut FakeSwitch) {
+    let open = next_message(fake);
     let xid = u32::from_be_bytes(*open[4..].first_chunk().unwrap());
     assert!(openflow::BundleControl::decode(&open).is_ok(), "{open:?}");
     let (kind, code) = (ErrorMessage::BAD_REQUEST, 3);
     let error = ErrorMessage { version: OF, kind, code, data: &open };
     let mut message = Vec::new();
     append(&mut message, |out| error.encode(xid, out)).unwrap();
-    fakes[0].socket.write_all(&message).unwrap();
+    fake.socket.write_all(&message).unwrap();
+}
+
+/// Reports that somebody deleted a flow of the app.
+fn report_removal(fake: &mut FakeSwitch) {
+    let removed = FlowRemoved {
+        match_: Match::new(),
+        cookie: u64::from(APP.0) << 48 | 1,
+        priority: 1,
+        reason: FlowRemovedReason::Delete,
+        table_id: 0,
+        duration: Duration::ZERO,
+        idle_timeout: 0,
+        hard_timeout: 0,
+        packet_count: 0,
+        byte_count: 0,
+    };
+    let mut message = Vec::new();
+    append(&mut message, |out| removed.encode(OF, 0, out)).unwrap();
+    fake.socket.write_all(&message).unwrap();
+}
+
+/// The kernel puts its own entry behind the flows of the guard, also if they come in a set.
+#[test]
+fn restoration_ends_when_the_set_of_the_guard_is_applied() {
+    let policy = Policy { stage: Stage::Guard(Fail::Closed), ..Policy::default() };
+    let (bench, mut fakes, mut zone, at) = with_packet_in_and(&policy);
+    handled(&mut zone);
+    report_removal(&mut fakes[0]);
+    wait_for("the guard learns of the loss", || {
+        let kind = zone.peek(0).first()?.kind;
+        if kind != RecordKind::FlowsMissing as u16 {
+            handled(&mut zone);
+            return None;
+        }
+        Some(())
+    });
+    assert_eq!(next_message(&fakes[0])[1], 20, "the barrier of the restoration");
+    send_message(&mut zone, (1, at.epoch), &set(7, &[flow(1), flow(2)]), CHANGE_SET);
+    handled(&mut zone);
+    refuse_bundles(&mut fakes[0]);
+    for _ in 0..2 {
+        let message = next_message(&fakes[0]);
+        assert_eq!(owner(FlowMod::decode(&message).unwrap().cookie), APP);
+    }
+    let mut barrier = next_message(&fakes[0]);
+    assert_eq!(barrier[1], 20);
+    std::thread::sleep(Duration::from_millis(300));
+    let early = fakes[0].received.try_iter().find(|message| message[1] == 14);
+    assert_eq!(early, None, "the set is not applied");
+    barrier[1] = 21;
+    fakes[0].socket.write_all(&barrier).unwrap();
+    let entry = std::iter::repeat_with(|| next_message(&fakes[0])).find(|it| it[1] == 14);
+    assert_eq!(owner(FlowMod::decode(&entry.unwrap()).unwrap().cookie), KERNEL);
+    bench.stop();
+}
+
+#[test]
+fn set_reaches_a_switch_without_bundles_and_its_outcome_the_app() {
+    let (bench, mut fakes, mut zone, at) = with_packet_in();
+    send_message(&mut zone, (1, at.epoch), &set(7, &[flow(1), flow(2)]), CHANGE_SET);
+    handled(&mut zone);
+    refuse_bundles(&mut fakes[0]);
     for cookie in [1, 2] {
         let message = next_message(&fakes[0]);
         let flow_mod = FlowMod::decode(&message).unwrap();

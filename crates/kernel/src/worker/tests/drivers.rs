@@ -66,6 +66,7 @@ impl Session for LetterSession {
                     n_buffers: 0,
                     capabilities: openflow::Capabilities(0),
                     actions: 0,
+                    no_packets: None,
                     ports,
                 };
                 Inbound::Message(Event::Up(info), message)

@@ -23,7 +23,7 @@ impl Still {
         let apps = Apps { apps: Vec::new(), flight_slot: None };
         let channels = channels.into_iter().next().unwrap();
         let mut worker =
-            Worker::new(vec![listener], apps, transport, Box::new(OpenFlow::default()), channels)
+            Worker::new(vec![(listener, Box::new(OpenFlow::default()))], apps, transport, channels)
                 .unwrap();
         let switch = TcpStream::connect(address).unwrap();
         let id = accepted(&mut worker, now);

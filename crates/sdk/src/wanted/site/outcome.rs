@@ -194,7 +194,7 @@ impl Site {
 
     /// Notes that answers were lost, perhaps those that this waits for.
     pub(in crate::wanted) fn answers_lost(&mut self, now: Duration) {
-        let waited = self.window.clear();
+        let waited = self.sets.forget() | self.window.clear();
         if waited || matches!(self.phase, Phase::Reading(_)) {
             self.phase = Phase::Idle;
             self.check_by(now + CHECK_SOON);

@@ -13,7 +13,7 @@ use super::{CHECK_SOON, Listed, Site, Turn, Work};
 impl Site {
     /// Queues the messages of a plan, or reports them in a dry run.
     pub(super) fn adopt(&mut self, mut plan: Plan, is_own: bool, turn: &mut Turn<'_, '_, '_>) {
-        self.is_blind = false;
+        (self.is_blind, self.first_look) = (false, None);
         if !turn.is_loaded {
             plan.stray.clear();
         }
@@ -111,6 +111,9 @@ impl Site {
     /// Queues a plan: meters and groups before the flows that use them, additions before removals, so that no packet finds
     /// neither the old nor the new flow.
     pub(super) fn enqueue(&mut self, plan: Plan, set: &WantedSet) {
+        if !plan.changed.is_empty() || !plan.stray.is_empty() {
+            self.sets.join();
+        }
         let rank = |id: &EntryId| match set.get(*id).map(|entry| &entry.key) {
             Some(Key::Meter(_)) => 0,
             Some(Key::Group(_)) => 1,

@@ -46,11 +46,17 @@ impl Site {
 
     /// Begins to read the switch.
     pub(super) fn read(&mut self, turn: &mut Turn<'_, '_, '_>) {
+        self.read_as(true, turn);
+    }
+
+    /// As [`read`](Self::read). Without `is_own`, the switch lists flows that another instance has sent.
+    pub(super) fn read_as(&mut self, is_own: bool, turn: &mut Turn<'_, '_, '_>) {
         let mut flows = FlowStatsRequest::new(Match::new());
         if turn.settings.owns == Owns::Declared && self.switch.version.features().cookie_masks {
             (flows.cookie, flows.cookie_mask) = (MARK, MARK);
         }
-        self.request(&MultipartRequest::Flow(flows), Listing::default(), Step::Flows, true, turn);
+        let (request, listing) = (MultipartRequest::Flow(flows), Listing::default());
+        self.request(&request, listing, Step::Flows, is_own, turn);
     }
 
     pub(super) fn request(
@@ -131,11 +137,12 @@ impl Site {
     /// Handles a switch that cannot be read: sends what is wanted once, and removes nothing.
     pub(super) fn cannot_read(&mut self, why: String, turn: &mut Turn<'_, '_, '_>) {
         self.phase = Phase::Idle;
+        let is_first = self.first_look.take().is_some();
         self.check_at =
             Some(turn.now() + turn.settings.check_every.unwrap_or(READ_PAUSE).max(READ_PAUSE));
         if !std::mem::replace(&mut self.is_blind, true) {
             turn.notices.push(Notice::Blind { switch: self.switch, why });
-            if !turn.settings.at_once && !turn.settings.dry_run {
+            if (is_first || !turn.settings.at_once) && !turn.settings.dry_run {
                 self.put_all(turn);
             }
         }

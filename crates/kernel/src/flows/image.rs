@@ -1,0 +1,403 @@
+//! Knows the owner, the priority and the table of each flow of a switch, by the reports of its flow monitor, and judges what a
+//! change means. It does no I/O.
+//!
+//! A flow is found by a hash of its table, priority and match, as the switch wrote them. The hash has a secret key, so a switch
+//! cannot choose flows that share one. An image holds at most [`MOST_FLOWS`] flows, and the flows of all images together come
+//! from a pool ([`Memory::flows`](crate::memory::Memory::flows)).
+//!
+//! A list of all flows is received beside the image that is known. Changes that come with it apply to both. At its end the list
+//! replaces the image, and a flow that is only in the image was lost unseen.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
+
+use openflow::{FlowEntryView, FlowEvent, FlowRemovedReason};
+
+use crate::memory::Share;
+use crate::rewrite::{KERNEL, owner};
+use control::app::AppId;
+
+/// Most flows in an image.
+pub(crate) const MOST_FLOWS: usize = 1 << 18;
+
+/// A flow of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Flow {
+    /// The app whose number its cookie has.
+    pub(crate) owner: AppId,
+    pub(crate) priority: u16,
+    pub(crate) table: u8,
+}
+
+impl Flow {
+    /// Whether it is a table-miss entry of the kernel.
+    fn is_entry(self) -> bool {
+        self.owner == KERNEL && self.priority == 0
+    }
+}
+
+/// The meaning of a change for the owner of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// Nothing that the owner must know.
+    Nothing,
+    /// A flow of this owner was removed.
+    Removed(AppId),
+    /// A flow of this owner was changed, or was replaced by one of another owner.
+    Changed(AppId),
+}
+
+/// The flows of one switch.
+#[derive(Debug)]
+pub(crate) struct FlowImage {
+    key: RandomState,
+    known: Flows,
+    /// The list that is being received.
+    next: Option<Flows>,
+    room: Share,
+    /// Whether a whole list was received.
+    is_complete: bool,
+    /// Whether flows were added or removed since [`take_changed`](Self::take_changed).
+    is_changed: bool,
+    /// Number of reports about flows.
+    pub(crate) reports: u64,
+    /// The switch does not report the kernel's own changes, so a flow that is removed may be unknown.
+    pub(crate) sees_others_only: bool,
+}
+
+/// The image has no room for a further flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoRoom;
+
+/// The end of a list.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Replaced {
+    /// The owners of flows that were lost unseen.
+    pub(crate) lost: BTreeSet<AppId>,
+    /// Number of flows that only the image or only the list had. 0 for the first list.
+    pub(crate) differences: usize,
+}
+
+/// Flows by their hashes, and their numbers.
+#[derive(Debug, Default)]
+struct Flows {
+    by_hash: HashMap<u64, Flow>,
+    by_owner: BTreeMap<AppId, u32>,
+    by_table: BTreeMap<u8, u32>,
+    /// Number of table-miss entries of the kernel.
+    entries: u32,
+}
+
+impl Flows {
+    fn insert(&mut self, hash: u64, flow: Flow) -> Option<Flow> {
+        let before = self.by_hash.insert(hash, flow);
+        if let Some(before) = before {
+            self.uncount(before);
+        }
+        self.entries += u32::from(flow.is_entry());
+        *self.by_owner.entry(flow.owner).or_default() += 1;
+        *self.by_table.entry(flow.table).or_default() += 1;
+        before
+    }
+
+    fn remove(&mut self, hash: u64) -> Option<Flow> {
+        let before = self.by_hash.remove(&hash)?;
+        self.uncount(before);
+        Some(before)
+    }
+
+    fn uncount(&mut self, flow: Flow) {
+        self.entries -= u32::from(flow.is_entry());
+        if let Some(count) = self.by_owner.get_mut(&flow.owner) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_owner.remove(&flow.owner);
+            }
+        }
+        if let Some(count) = self.by_table.get_mut(&flow.table) {
+            *count -= 1; // an empty table stays, so that its number is reported
+        }
+    }
+}
+
+impl FlowImage {
+    /// An image of no flows that takes its room from `room`.
+    pub(crate) fn new(room: Share) -> Self {
+        Self {
+            key: RandomState::new(),
+            known: Flows::default(),
+            next: None,
+            room,
+            is_complete: false,
+            is_changed: false,
+            reports: 0,
+            sees_others_only: false,
+        }
+    }
+
+    /// Begins to receive a list of all flows.
+    pub(crate) fn begin_list(&mut self) {
+        self.next = Some(Flows::default());
+    }
+
+    /// Notes a report about a flow: a part of a list, or a change. Judges a change.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: the image is no longer right.
+    pub(crate) fn report(&mut self, entry: &FlowEntryView<'_>) -> Result<Judgement, NoRoom> {
+        let hash = self.key.hash_one((entry.table_id, entry.priority, entry.match_fields));
+        let flow =
+            Flow { owner: owner(entry.cookie), priority: entry.priority, table: entry.table_id };
+        self.reports += 1;
+        let is_removal = entry.event == FlowEvent::Removed;
+        let is_listed = self.next.is_some();
+        if let Some(next) = &mut self.next {
+            if is_removal {
+                next.remove(hash);
+            } else {
+                next.insert(hash, flow);
+            }
+        }
+        // A part of a list does not tell when a flow was written.
+        let before = if is_removal {
+            self.known.remove(hash)
+        } else if is_listed {
+            self.known.by_hash.get(&hash).copied()
+        } else {
+            self.known.insert(hash, flow)
+        };
+        self.is_changed = true;
+        let before = before.or_else(|| Some(flow).filter(|_| is_removal && self.sees_others_only));
+        let size = self.known.by_hash.len() + self.next.as_ref().map_or(0, |it| it.by_hash.len());
+        if size > MOST_FLOWS || !self.room.hold(size) {
+            return Err(NoRoom);
+        }
+        Ok(if is_listed && !is_removal { Judgement::Nothing } else { judge(before, flow, entry) })
+    }
+
+    /// Ends the list, which replaces what was known.
+    pub(crate) fn end_list(&mut self) -> Replaced {
+        let Some(next) = self.next.take() else { return Replaced::default() };
+        let before = std::mem::replace(&mut self.known, next);
+        self.is_changed = true;
+        self.room.hold(self.known.by_hash.len());
+        if !std::mem::replace(&mut self.is_complete, true) {
+            return Replaced::default();
+        }
+        let of_known = |hash: &u64| self.known.by_hash.get(hash).map(|flow| flow.owner);
+        let gone = before.by_hash.iter().filter(|(hash, flow)| of_known(hash) != Some(flow.owner));
+        let lost: Vec<AppId> = gone.map(|(_, flow)| flow.owner).collect();
+        let is_new = |hash: &&u64| !before.by_hash.contains_key(hash);
+        let differences = lost.len() + self.known.by_hash.keys().filter(is_new).count();
+        Replaced { lost: lost.into_iter().collect(), differences }
+    }
+
+    /// Whether a whole list was received.
+    #[inline]
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Whether the switch has the kernel's table-miss entry.
+    pub(crate) fn has_entry(&self) -> bool {
+        self.known.entries > 0
+    }
+
+    /// The number of flows of an owner.
+    pub(crate) fn count_of(&self, owner: AppId) -> u32 {
+        self.known.by_owner.get(&owner).copied().unwrap_or(0)
+    }
+
+    /// The owners of flows, each with its number of flows.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = (AppId, u32)> {
+        self.known.by_owner.iter().map(|(owner, count)| (*owner, *count))
+    }
+
+    /// The tables that have or had flows, each with its number of flows.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (u8, u32)> {
+        self.known.by_table.iter().map(|(table, count)| (*table, *count))
+    }
+
+    /// The flows.
+    pub(crate) fn flows(&self) -> impl Iterator<Item = &Flow> {
+        self.known.by_hash.values()
+    }
+
+    /// Whether flows were added or removed since the last call.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
+    }
+}
+
+/// Judges the change of a flow that was `before` and is `flow` now, or was `flow` until it was removed.
+///
+/// A removal counts only for a flow that was there: reports of a switch about flows that it never had cause nothing. An entry that
+/// is added again by its owner is no change, because the owner itself may have written it.
+fn judge(before: Option<Flow>, flow: Flow, entry: &FlowEntryView<'_>) -> Judgement {
+    let Some(before) = before else { return Judgement::Nothing };
+    let has_expired = matches!(
+        entry.reason,
+        FlowRemovedReason::IdleTimeout
+            | FlowRemovedReason::HardTimeout
+            | FlowRemovedReason::EVICTION
+    );
+    match entry.event {
+        FlowEvent::Removed if has_expired => Judgement::Nothing,
+        FlowEvent::Removed => Judgement::Removed(before.owner),
+        FlowEvent::Added | FlowEvent::Initial if before.owner == flow.owner => Judgement::Nothing,
+        FlowEvent::Added | FlowEvent::Initial | FlowEvent::Modified => {
+            Judgement::Changed(before.owner)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+
+    const ONE: AppId = AppId(1);
+    const TWO: AppId = AppId(2);
+
+    fn image() -> FlowImage {
+        FlowImage::new(Memory::new(0).flows())
+    }
+
+    fn entry(event: FlowEvent, owner: AppId, priority: u16, fields: &[u8]) -> FlowEntryView<'_> {
+        let (cookie, reason) = (u64::from(owner.0) << 48 | 7, FlowRemovedReason::Delete);
+        FlowEntryView { event, reason, table_id: 0, priority, cookie, match_fields: fields }
+    }
+
+    fn report(image: &mut FlowImage, event: FlowEvent, owner: AppId, fields: &[u8]) -> Judgement {
+        image.report(&entry(event, owner, 5, fields)).unwrap()
+    }
+
+    /// An image that knows these flows of two owners.
+    fn listed(flows: &[(AppId, &[u8])]) -> FlowImage {
+        let mut image = image();
+        image.begin_list();
+        for (owner, fields) in flows {
+            report(&mut image, FlowEvent::Initial, *owner, fields);
+        }
+        assert_eq!((image.end_list(), image.is_complete()), (Replaced::default(), true));
+        image
+    }
+
+    #[test]
+    fn removal_by_anybody_is_a_loss_of_the_owner_once() {
+        let mut image = listed(&[(ONE, b"a"), (TWO, b"b")]);
+        let removed = report(&mut image, FlowEvent::Removed, ONE, b"a");
+        assert_eq!(removed, Judgement::Removed(ONE));
+        assert_eq!(report(&mut image, FlowEvent::Removed, ONE, b"a"), Judgement::Nothing);
+        assert_eq!((image.count_of(ONE), image.count_of(TWO)), (0, 1));
+    }
+
+    #[test]
+    fn expired_flow_is_no_loss() {
+        for reason in [
+            FlowRemovedReason::IdleTimeout,
+            FlowRemovedReason::HardTimeout,
+            FlowRemovedReason::EVICTION,
+        ] {
+            let mut image = listed(&[(ONE, b"a")]);
+            let removed = FlowEntryView { reason, ..entry(FlowEvent::Removed, ONE, 5, b"a") };
+            assert_eq!(image.report(&removed), Ok(Judgement::Nothing));
+            assert_eq!(image.count_of(ONE), 0);
+        }
+    }
+
+    #[test]
+    fn flow_of_another_owner_in_its_place_is_a_loss() {
+        let mut image = listed(&[(ONE, b"a")]);
+        assert_eq!(report(&mut image, FlowEvent::Added, ONE, b"a"), Judgement::Nothing);
+        assert_eq!(report(&mut image, FlowEvent::Modified, ONE, b"a"), Judgement::Changed(ONE));
+        assert_eq!(report(&mut image, FlowEvent::Added, TWO, b"a"), Judgement::Changed(ONE));
+        assert_eq!((image.count_of(ONE), image.count_of(TWO)), (0, 1));
+        let other_priority = entry(FlowEvent::Added, ONE, 6, b"a");
+        assert_eq!(image.report(&other_priority), Ok(Judgement::Nothing), "it is another flow");
+    }
+
+    #[test]
+    fn list_replaces_the_image_and_shows_losses() {
+        let mut image = listed(&[(ONE, b"a"), (ONE, b"b"), (TWO, b"c")]);
+        image.begin_list();
+        report(&mut image, FlowEvent::Initial, ONE, b"a");
+        report(&mut image, FlowEvent::Initial, TWO, b"d");
+        assert_eq!(image.count_of(ONE), 2, "until the end");
+        let replaced = image.end_list();
+        assert_eq!(replaced.lost, BTreeSet::from([ONE, TWO]));
+        assert_eq!(replaced.differences, 3);
+        assert_eq!((image.count_of(ONE), image.count_of(TWO)), (1, 1));
+    }
+
+    #[test]
+    fn change_during_a_list_applies_to_it() {
+        let mut image = listed(&[(ONE, b"a"), (ONE, b"b")]);
+        image.begin_list();
+        report(&mut image, FlowEvent::Initial, ONE, b"a");
+        let removed = report(&mut image, FlowEvent::Removed, ONE, b"a");
+        assert_eq!(removed, Judgement::Removed(ONE));
+        report(&mut image, FlowEvent::Initial, ONE, b"b");
+        assert_eq!(image.end_list(), Replaced::default());
+        assert_eq!(image.count_of(ONE), 1);
+    }
+
+    #[test]
+    fn endless_reports_end_at_the_bound() {
+        let mut image = image();
+        image.begin_list();
+        let mut accepted = 0_u32;
+        while accepted < u32::MAX {
+            let fields = accepted.to_be_bytes();
+            if image.report(&entry(FlowEvent::Initial, ONE, 5, &fields)).is_err() {
+                break;
+            }
+            accepted += 1;
+        }
+        assert_eq!(usize::try_from(accepted).unwrap(), MOST_FLOWS);
+        assert!(!image.is_complete());
+    }
+
+    /// Compares the numbers with a table that keeps the flows themselves, over random changes.
+    #[test]
+    fn numbers_are_those_of_the_switch_for_any_changes() {
+        for seed in 1..=50_u64 {
+            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mut random = |below: u8| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                u8::try_from(state % u64::from(below)).expect("it is below a byte")
+            };
+            let mut image = listed(&[]);
+            let mut table: BTreeMap<(u8, u16, u8), AppId> = BTreeMap::new();
+            for _ in 0..2_000 {
+                let (table_id, priority) = (random(3), u16::from(random(4)));
+                let (fields, app) = ([random(20)], AppId(random(4).into()));
+                let place = (table_id, priority, fields[0]);
+                let is_known = table.contains_key(&place);
+                let event = match random(3) {
+                    0 if is_known => FlowEvent::Removed,
+                    1 if is_known => FlowEvent::Modified,
+                    _ => FlowEvent::Added,
+                };
+                let app = if event == FlowEvent::Removed { table[&place] } else { app };
+                let entry = FlowEntryView { table_id, ..entry(event, app, priority, &fields) };
+                image.report(&entry).unwrap();
+                if event == FlowEvent::Removed {
+                    table.remove(&place);
+                } else {
+                    table.insert(place, app);
+                }
+                for app in (0..4).map(AppId) {
+                    let expected = table.values().filter(|owner| **owner == app).count();
+                    assert_eq!(image.count_of(app) as usize, expected, "seed {seed}");
+                }
+            }
+            for (number, count) in image.tables() {
+                let expected = table.keys().filter(|(table, ..)| *table == number).count();
+                assert_eq!(count as usize, expected, "seed {seed}");
+            }
+        }
+    }
+}
