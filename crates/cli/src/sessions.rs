@@ -16,7 +16,7 @@ use crate::table::{Table, output_width};
 
 const AFTER_HELP: &str = "\
 RUNTIME and PERIOD are reserved processor time: each of the PROCESSORS receives the runtime in each period. HELD BY says what holds it for the \
-members that run: `deadline` (the system, whatever other programs do), `weight` (a share among Rosemary's programs) or `nothing`. \
+members that run: `deadline` (the system, whatever other programs do), `weight` (a share among Rosemary's programs), `admission` (no session can reserve it) or `nothing`. \
 `rosemary session show NAME` has the reasons, and the other resources.";
 
 const AFTER_HELP_SET: &str = "\

@@ -259,8 +259,9 @@ mod tests {
 
     #[test]
     fn session_33_is_one_too_many() {
-        let rows =
-            |count: usize| -> String { (0..count).map(|i| format!("[session.s{i}]\n")).collect() };
+        let rows = |count: usize| {
+            (0..count).map(|i| format!("[session.s{i}]\n")).collect::<Vec<_>>().concat()
+        };
         assert_eq!(sessions(&rows(32)).unwrap().rows.len(), 32);
         assert!(sessions(&rows(33)).unwrap_err().contains("session number 33"));
     }

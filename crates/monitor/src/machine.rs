@@ -8,6 +8,7 @@ use control::kernel::MAX_WORKERS;
 use supervisor::sessions::Sessions;
 use supervisor::sessions::admission::Machine;
 use sys::cgroup::partition::{self, Partition};
+use sys::sched::deadline;
 use tracing::{info, warn};
 
 use crate::error::StartError;
@@ -64,6 +65,7 @@ pub(crate) fn find(
         storage: disk.map_or(0, |disk| disk.f_blocks.saturating_mul(disk.f_frsize)),
         descriptors: file_max.trim().parse().unwrap_or(0).min(MOST_DESCRIPTORS),
         rings: settings.ring_bytes().saturating_mul(MOST_APPS as u64),
+        tick: deadline::tick(),
     }
 }
 
@@ -78,7 +80,7 @@ pub(crate) fn admit(machine: Machine, config: &Config) -> Result<Sessions, Start
     })
 }
 
-/// The bytes of memory in `/proc/meminfo`, proc_meminfo(5).
+/// The bytes of memory in `/proc/meminfo`, `proc_meminfo(5)`.
 fn memory(text: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());

@@ -348,6 +348,7 @@ fn sessions(config: &config::Config) -> Result<Sessions, String> {
         storage: 8 << 30,
         descriptors: 1 << 20,
         rings: 64 << 20,
+        tick: None,
     };
     Sessions::new(machine, config.sessions.clone()).map_err(|refusal| refusal.to_string())
 }

@@ -1,6 +1,8 @@
 //! Sessions as operators see them: what is reserved, what holds it, and what is free.
 
-use control::session::{CpuReservation, HeldBy, MemberReport, ResourceReport, SessionReport};
+use control::session::{
+    CpuReservation, HeldBy, MemberReport, ResourceReport, SYSTEM, SessionReport,
+};
 use serde::Serialize;
 
 /// A session. Its JSON is stable (`docs/schemas/sessions.schema.json`).
@@ -28,7 +30,8 @@ impl From<SessionReport> for Session {
 }
 
 impl Session {
-    /// What holds the processor time of its members, in a few words.
+    /// What holds the processor time of its members, in a few words. The programs of `system` are always members: if nothing limits
+    /// them, admission keeps an amount free.
     pub fn held(&self) -> String {
         let mut held: Vec<&str> =
             self.members.iter().filter_map(|it| it.held.as_ref()).map(word).collect();
@@ -36,6 +39,7 @@ impl Session {
         held.dedup();
         match (self.cpu, held.is_empty()) {
             (None, true) => "-".to_owned(),
+            (Some(_), true) if self.name == SYSTEM => "admission".to_owned(),
             (Some(_), true) => "not running".to_owned(),
             _ => held.join(", "),
         }
@@ -67,6 +71,8 @@ mod tests {
             resources: Vec::new(),
         };
         assert_eq!(session.held(), "not running");
+        session.name = SYSTEM.into();
+        assert_eq!(session.held(), "admission");
         session.members.extend([member(deadline()), member(deadline())]);
         assert_eq!(session.held(), "deadline");
         session.members.push(member(Some(HeldBy::Nothing { why: "x".into() })));

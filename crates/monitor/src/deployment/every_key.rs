@@ -288,8 +288,9 @@ fn change_of_each_key_of_a_session_is_known() {
     let app = "[[app]]\nname = \"a\"\n";
     for name in ["video", "system"] {
         let session = |keys: &[(&str, &str)]| {
-            let keys: String =
+            let keys: Vec<String> =
                 keys.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+            let keys = keys.concat();
             format!("[session.{name}]\n{keys}{app}")
         };
         let base = [("runtime-us", "2000"), ("period-us", "20000")];

@@ -1,11 +1,30 @@
 //! Schedules threads of processes as the sessions demand: reservations from outside, weights, and the partition.
+//!
+//! A thread is named by a number, which another program can receive when the thread ends. So each process is held by a pidfd while its
+//! threads are scheduled, and a reservation that may have met another program is undone at once.
 
 use control::kernel::worker_name;
 use supervisor::effects::{ProgramId, Schedule, Threads};
+use sys::process::HeldProgram;
 use sys::sched::deadline::{self, Refused, Reservation};
 use tracing::debug;
 
 use super::Processes;
+
+/// Threads of a program that exists.
+#[derive(Debug)]
+struct Found {
+    tids: Vec<u32>,
+    /// The program; `None` for the monitor itself.
+    program: Option<HeldProgram>,
+}
+
+impl Found {
+    /// Whether the number is still that of a thread of the program.
+    fn has(&self, tid: u32) -> bool {
+        self.program.as_ref().is_none_or(|it| it.has_thread(tid))
+    }
+}
 
 impl Processes {
     /// Schedules threads. Returns `None` if the process has ended.
@@ -18,20 +37,27 @@ impl Processes {
         request: Schedule,
     ) -> Option<Result<(), String>> {
         let running = self.running.get(&program);
-        let threads = match request.threads {
-            Threads::Own => Ok(vec![std::process::id()]),
+        let held = || running?.process.child.hold();
+        let found = match request.threads {
+            Threads::Own => Ok(Found { tids: vec![std::process::id()], program: None }),
             // The number of the main thread is that of the process.
-            Threads::Main => Ok(vec![running?.process.child.pid()]),
-            Threads::Workers(count) => workers(running?.process.child.pid(), count),
+            Threads::Main => {
+                let program = held()?;
+                Ok(Found { tids: vec![program.pid()], program: Some(program) })
+            }
+            Threads::Workers(count) => {
+                let program = held()?;
+                let tids = workers(program.pid(), count);
+                tids.map(|tids| Found { tids, program: Some(program) })
+            }
         };
         let is_zone = request.threads == Threads::Main;
-        let reserved = threads.and_then(|threads| match request.deadline {
-            Some(it) => {
+        let reserved = found.and_then(|found| {
+            if let Some(it) = request.deadline {
                 let reservation = Reservation { runtime: it.runtime, period: it.period };
-                self.reserve(&threads, reservation, is_zone)
-            }
-            None => {
-                self.release(&threads, is_zone);
+                self.reserve(&found, reservation, is_zone)
+            } else {
+                self.release(&found, is_zone);
                 Ok(())
             }
         });
@@ -51,38 +77,53 @@ impl Processes {
 
     fn reserve(
         &self,
-        threads: &[u32],
+        found: &Found,
         reservation: Reservation,
         is_zone: bool,
     ) -> Result<(), String> {
-        for tid in threads {
-            if let Some(partition) = self.partition.as_ref().filter(|_| is_zone)
-                && let Err(error) = partition.set_member(*tid, true)
-            {
-                self.release(threads, is_zone);
-                return Err(format!("the partition does not take the thread: {error}"));
-            }
-            if let Err(refused) = deadline::reserve(*tid, reservation) {
-                self.release(threads, is_zone);
-                return Err(refused.to_string());
+        for &tid in &found.tids {
+            let result = self.reserve_one(tid, reservation, is_zone);
+            // A thread that ended meanwhile may have left its number to a thread of another program.
+            let result = match result {
+                Ok(()) if !found.has(tid) => {
+                    self.release_one(tid, is_zone);
+                    Err(Refused::Gone.to_string())
+                }
+                result => result,
+            };
+            if result.is_err() {
+                self.release(found, is_zone);
+                return result;
             }
         }
         Ok(())
     }
 
+    fn reserve_one(&self, tid: u32, reservation: Reservation, is_zone: bool) -> Result<(), String> {
+        if let Some(partition) = self.partition.as_ref().filter(|_| is_zone) {
+            let moved = partition.set_member(tid, true);
+            moved.map_err(|error| format!("the partition does not take the thread: {error}"))?;
+        }
+        deadline::reserve(tid, reservation).map_err(|refused| refused.to_string())
+    }
+
     /// Makes threads ordinary ones. A thread that has ended needs nothing.
-    fn release(&self, threads: &[u32], is_zone: bool) {
-        for tid in threads {
-            if deadline::reservation(*tid).is_ok_and(|it| it.is_some())
-                && let Err(error) = deadline::release(*tid)
-            {
-                debug!(%error, tid, "could not end the reservation of a thread");
-            }
-            if let Some(partition) = self.partition.as_ref().filter(|_| is_zone)
-                && let Err(error) = partition.set_member(*tid, false)
-            {
-                debug!(%error, tid, "could not move a thread out of the partition");
-            }
+    fn release(&self, found: &Found, is_zone: bool) {
+        for &tid in found.tids.iter().filter(|tid| found.has(**tid)) {
+            self.release_one(tid, is_zone);
+        }
+    }
+
+    fn release_one(&self, tid: u32, is_zone: bool) {
+        if deadline::reservation(tid).is_ok_and(|it| it.is_some())
+            && let Err(error) = deadline::release(tid)
+        {
+            debug!(%error, tid, "could not end the reservation of a thread");
+        }
+        if let Some(partition) = self.partition.as_ref().filter(|_| is_zone)
+            && let Err(error) = partition.set_member(tid, false)
+        {
+            debug!(%error, tid, "could not move a thread out of the partition");
         }
     }
 }

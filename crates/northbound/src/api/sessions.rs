@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn body_has_every_key() {
-        let all: String = SESSION_KEYS.iter().map(|key| format!("\"{key}\": 7,")).collect();
+        let all = SESSION_KEYS.map(|key| format!("\"{key}\": 7,")).concat();
         let body = format!("{{{}}}", all.trim_end_matches(','));
         let reserve: Reserve = serde_json::from_str(&body).unwrap();
         let keys: Vec<String> = reserve.values().into_iter().map(|(key, _)| key).collect();

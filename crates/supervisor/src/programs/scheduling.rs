@@ -76,9 +76,11 @@ impl Scheduling {
     ) {
         let is_wanted = |program: ProgramId| wanted.iter().any(|it| it.program == program);
         // First, as bandwidth becomes free by it.
-        let left = self.threads.extract_if(.., |program, _| !is_wanted(*program));
-        for (program, scheduled) in left {
-            if lives(program) {
+        let left: Vec<ProgramId> =
+            self.threads.keys().copied().filter(|program| !is_wanted(*program)).collect();
+        for program in left {
+            let scheduled = self.threads.remove(&program);
+            if let Some(scheduled) = scheduled.filter(|_| lives(program)) {
                 let threads = scheduled.request.threads;
                 let request = Schedule { threads, deadline: None, weight: Some(ORDINARY) };
                 effects.add(program, Effect::Schedule(request));
@@ -167,7 +169,7 @@ impl Scheduling {
                 HeldBy::Nothing { why: format!("{why}; {weightless}") }
             }
             (Some(Err(why)), _) => HeldBy::Nothing { why: why.clone() },
-            (Some(Ok(())), _) | (None, _) => HeldBy::Nothing { why },
+            (Some(Ok(())) | None, _) => HeldBy::Nothing { why },
         })
     }
 }
@@ -282,7 +284,8 @@ impl Programs {
             SessionId::SYSTEM => self.system_members(),
             _ => self.members(id).map(|app| self.member(app, row)).collect(),
         };
-        let guarantee = guarantee(id, row, &members);
+        let tick = self.scheduling.sessions.machine().tick;
+        let guarantee = guarantee((id, row), &members, tick);
         SessionReport {
             id,
             name: row.name.clone(),
@@ -346,19 +349,28 @@ impl Programs {
 }
 
 /// What the processor time of a session guarantees, as a sentence.
-fn guarantee(id: SessionId, row: &Row, members: &[MemberReport]) -> String {
+fn guarantee(
+    (id, row): (SessionId, &Row),
+    members: &[MemberReport],
+    tick: Option<Duration>,
+) -> String {
     let held = || members.iter().filter_map(|member| member.held.as_ref());
     let text = match id {
         SessionId::BEST_EFFORT => {
             "The processor time that reserved threads leave, in equal parts; a part of each processor always stays."
         }
-        SessionId::SYSTEM if held().next().is_none() => {
+        SessionId::SYSTEM if row.is_kept_free => {
             "An amount that no other session can reserve, and four times the weight of an app for the kernel."
         }
         _ if row.reservation.cpu.is_none() => "No processor time is reserved.",
         _ if held().next().is_none() => "No member runs.",
         _ if held().all(|held| matches!(held, HeldBy::Deadline { .. })) => {
-            "Each thread receives its runtime in each period, whatever other programs do, and no more."
+            let tick = tick.map_or_else(String::new, |tick| format!(" of {tick:?}"));
+            return format!(
+                "Each thread receives its runtime on average, whatever other programs do, and no more. In a single period it can have up \
+                 to a tick{tick} more, which it then lacks in the next; `rosemary doctor` says whether this system ends runtimes \
+                 between ticks."
+            );
         }
         _ if held().any(|held| matches!(held, HeldBy::Nothing { .. })) => {
             "Nothing holds the reservation of a member."
@@ -386,6 +398,7 @@ mod tests {
             storage: 1 << 30,
             descriptors: 1_000,
             rings: 1 << 20,
+            tick: None,
         };
         let values = [("runtime-us", 2_000), ("period-us", 10_000)];
         let reservation = Reservation::default().with(values).unwrap();

@@ -1,9 +1,10 @@
 //! Grants reservations, or refuses them with the figure that stands against them.
 
 use std::fmt;
+use std::time::Duration;
 
 use config::Sessions as SessionKeys;
-use control::session::{CpuReservation, PROCESSOR, Reservation, Resource};
+use control::session::{CpuReservation, PROCESSOR, Reservation, Resource, SYSTEM};
 
 /// The percentage of each processor that is kept free for Rosemary's own programs, unless the operator sets another amount.
 const SYSTEM_PERCENT: u64 = 10;
@@ -23,6 +24,8 @@ pub struct Machine {
     pub descriptors: u64,
     /// Bytes of the rings of all apps.
     pub rings: u64,
+    /// The interval of the scheduler's tick, at which the system can end a runtime; `None` if it is unknown.
+    pub tick: Option<Duration>,
 }
 
 impl Machine {
@@ -41,12 +44,14 @@ pub struct Row {
     pub reservation: Reservation,
     /// Whether an operator has changed it since the configuration was applied.
     pub adjusted: bool,
+    /// Whether its processor time is an amount that no other session can reserve, and limits no thread. Only `system` can have that.
+    pub is_kept_free: bool,
 }
 
 impl Row {
     /// A session as it is configured.
     pub(super) fn new(name: &str, reservation: Reservation) -> Self {
-        Self { name: name.to_owned(), reservation, adjusted: false }
+        Self { name: name.to_owned(), reservation, adjusted: false, is_kept_free: false }
     }
 }
 
@@ -94,18 +99,15 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The reservation of `system`: that of the configuration. Without processor time there, a part of each processor.
-pub(super) fn of_system(machine: &Machine, keys: &SessionKeys) -> Reservation {
-    let mut reservation = keys.system.clone().unwrap_or_default();
-    let threads = machine.system_threads();
-    reservation.cpu = Some(match reservation.cpu {
-        Some(cpu) => CpuReservation { processors: threads, ..cpu },
-        None => {
-            let cpu = CpuReservation::new(SYSTEM_PERCENT * 100, 10_000);
-            CpuReservation { processors: machine.processors, ..cpu }
-        }
-    });
-    reservation
+/// The row of `system` with this reservation. Without processor time, a part of each processor is kept free for it.
+pub(super) fn of_system(machine: &Machine, mut reservation: Reservation, adjusted: bool) -> Row {
+    let is_kept_free = reservation.cpu.is_none();
+    let (cpu, processors) = match reservation.cpu {
+        Some(cpu) => (cpu, machine.system_threads()),
+        None => (CpuReservation::new(SYSTEM_PERCENT * 100, 10_000), machine.processors),
+    };
+    reservation.cpu = Some(CpuReservation { processors, ..cpu });
+    Row { name: SYSTEM.to_owned(), reservation, adjusted, is_kept_free }
 }
 
 /// The amount of the machine.

@@ -20,7 +20,7 @@ use control::session::{
     BEST_EFFORT, CpuReservation, Reservation, Resource, ResourceReport, SYSTEM, SessionId,
 };
 
-use self::admission::{Machine, Refusal, Row, admit, capacity, free, kept};
+use self::admission::{Machine, Refusal, Row, admit, capacity, free, kept, of_system};
 
 /// The sessions that were admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Sessions {
     /// [`Refusal`]: the first reservation that does not fit, with the figures.
     pub fn new(machine: Machine, keys: SessionKeys) -> Result<Self, Refusal> {
         let mut rows = vec![
-            Row::new(SYSTEM, admission::of_system(&machine, &keys)),
+            of_system(&machine, keys.system.clone().unwrap_or_default(), false),
             Row::new(BEST_EFFORT, Reservation::default()),
         ];
         let configured = keys.rows.iter();
@@ -104,13 +104,15 @@ impl Sessions {
         let values = values.iter().map(|(key, value)| (key.as_str(), *value));
         let mut rows = self.rows.clone();
         let row = &mut rows[place];
-        row.reservation = row.reservation.with(values)?;
-        if name == SYSTEM
-            && let Some(cpu) = &mut row.reservation.cpu
-        {
-            cpu.processors = self.machine.system_threads();
-        }
-        row.adjusted = true;
+        let before = Reservation {
+            cpu: row.reservation.cpu.filter(|_| !row.is_kept_free),
+            ..row.reservation.clone()
+        };
+        let reservation = before.with(values)?;
+        *row = match name {
+            SYSTEM => of_system(&self.machine, reservation, true),
+            _ => Row { adjusted: true, ..Row::new(name, reservation) },
+        };
         admit(&self.machine, &self.keys, &rows).map_err(|refusal| refusal.to_string())?;
         Ok((place, rows))
     }
@@ -142,19 +144,14 @@ impl Sessions {
 
     /// Whether threads hold reservations of processor time, so that they must be scheduled.
     pub fn schedules(&self) -> bool {
-        self.rows.iter().skip(2).any(|row| row.reservation.cpu.is_some()) || self.has_system_cpu()
+        let holds = |row: &Row| row.reservation.cpu.is_some() && !row.is_kept_free;
+        self.rows.iter().any(holds)
     }
 
     /// The reservation of processor time for each worker and the monitor, if an operator has set one.
     pub fn system_cpu(&self) -> Option<CpuReservation> {
-        self.rows[0].reservation.cpu.filter(|_| self.has_system_cpu())
-    }
-
-    /// Whether the operator has reserved processor time for `system`. Otherwise an amount is kept free for it and no thread is limited to
-    /// that amount.
-    fn has_system_cpu(&self) -> bool {
-        let configured = self.keys.system.as_ref().is_some_and(|it| it.cpu.is_some());
-        configured || self.rows[0].adjusted
+        let system = &self.rows[0];
+        system.reservation.cpu.filter(|_| !system.is_kept_free)
     }
 
     /// Each resource of a session.

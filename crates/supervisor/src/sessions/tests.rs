@@ -15,6 +15,7 @@ const MACHINE: Machine = Machine {
     storage: 100 << 30,
     descriptors: 1_000_000,
     rings: 512 << 20,
+    tick: None,
 };
 
 fn row(name: &str, values: &[(&str, u64)]) -> SessionConfig {
@@ -156,8 +157,16 @@ fn unknown_and_built_in_sessions_are_not_adjusted() {
         assert!(error.contains(expected), "{error}");
     }
     assert_eq!(sessions.system_cpu(), None, "an amount is kept free, and no thread is limited");
+    sessions.adjust("system", &owned(&[("memory", 1 << 20)])).unwrap();
+    assert_eq!(sessions.system_cpu(), None, "memory limits no thread");
     sessions.adjust("system", &owned(&cpu(10))).unwrap();
     assert_eq!(sessions.system_cpu().unwrap().processors, 3, "two workers and the monitor");
+    let row = sessions.row(SessionId::SYSTEM);
+    assert_eq!((row.adjusted, row.reservation.of(Resource::Memory)), (true, 1 << 20));
+    sessions.adjust("system", &owned(&[("runtime-us", 0)])).unwrap();
+    assert_eq!(sessions.system_cpu(), None);
+    let kept = sessions.row(SessionId::SYSTEM).reservation.of(Resource::Cpu);
+    assert_eq!(kept, PROCESSOR / 5, "a tenth of each processor stays free for it");
 }
 
 #[test]
@@ -201,7 +210,8 @@ fn weight_gives_the_share_beside_busy_programs() {
         assert!(part + 0.001 >= wanted, "{part} of {wanted}");
     }
     assert_eq!(weight(PROCESSOR, u64::MAX, u32::MAX), 10_000, "bounded");
-    assert_eq!(weight(0, 0, 0), 1);
+    assert_eq!(weight(0, 0, 0), ORDINARY, "as much as an app without a session");
+    assert_eq!(weight(PROCESSOR / 100, PROCESSOR / 100, 600), ORDINARY);
 }
 
 fn any_row() -> impl Strategy<Value = Vec<(&'static str, u64)>> {

@@ -1,17 +1,22 @@
-//! Gives reserved threads processors of their own: a root domain of cpusets, cpuset(7).
+//! Gives reserved threads processors of their own: a root domain of cpusets, `cpuset(7)`.
 //!
 //! In version 1 a root domain is a cpuset whose parents do not balance load. So the root stops balancing, and two cpusets share the
 //! processors:
 //!
 //! ```text
-//! /sys/fs/cgroup/cpuset                            cpuset.sched_load_balance: 1 -> 0
-//! /sys/fs/cgroup/cpuset/rosemary-4711-partition    all processors but the first, for reserved threads
-//! /sys/fs/cgroup/cpuset/rosemary-4711-rest         the first processor, on which all else is still balanced
+//! /sys/fs/cgroup/cpuset                                  cpuset.sched_load_balance: 1 -> 0
+//! /sys/fs/cgroup/cpuset/rosemary-4711-partition.98765    all processors but the first, for reserved threads
+//! /sys/fs/cgroup/cpuset/rosemary-4711-rest.98765         the first processor
 //! ```
 //!
+//! Other threads stay in the root: they keep their processors, and the system no longer moves them between the two parts. On a processor
+//! of the partition they get the time that reserved threads leave.
+//!
 //! Dropping the partition restores the root. After a killed monitor, the next one finds the cpusets by their names and restores it: they
-//! exist only while the root was changed, and the root was 1 before.
+//! exist only while the root was changed, and the root was 1 before. A name has the number of the monitor's process and the time of its
+//! start, because another process can receive the number.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,7 +53,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Takes all processors but the first from all other programs.
+    /// Makes a root domain of all processors but the first.
     ///
     /// # Errors
     /// Why there is none, as a phrase with the remedy.
@@ -80,7 +85,7 @@ impl Partition {
     }
 
     fn fill(&self, which: &str, processors: &[u32], nodes: &str) -> io::Result<()> {
-        let dir = self.root.join(name(which));
+        let dir = self.root.join(dir_name(which));
         make(&dir).map_err(|error| about(&dir, &error))?;
         let processors: Vec<String> = processors.iter().map(ToString::to_string).collect();
         files::write(&dir, PROCESSORS, &processors.join(","))?;
@@ -98,7 +103,7 @@ impl Partition {
     /// # Errors
     /// The thread has ended, or the system refuses.
     pub fn set_member(&self, tid: u32, is_member: bool) -> io::Result<()> {
-        let inside = self.root.join(name(INSIDE));
+        let inside = self.root.join(dir_name(INSIDE));
         let dir = if is_member { &inside } else { &self.root };
         files::write(dir, "tasks", &tid.to_string())
     }
@@ -116,8 +121,8 @@ pub fn restore_stale() -> bool {
 }
 
 fn restore_stale_below(root: &Path) -> bool {
-    let is_gone = |pid: &u32| *pid != own() && !Path::new(&format!("/proc/{pid}")).exists();
-    let mut stale: Vec<u32> = ours(root).into_iter().map(|(pid, _)| pid).filter(is_gone).collect();
+    let stale = ours(root).into_iter().filter(|(pid, dir)| !is_alive(*pid, dir));
+    let mut stale: Vec<u32> = stale.map(|(pid, _)| pid).collect();
     stale.sort_unstable();
     stale.dedup();
     for pid in &stale {
@@ -128,9 +133,7 @@ fn restore_stale_below(root: &Path) -> bool {
 
 /// Restores the root and removes the cpusets of the monitor `pid`. Their processes end with the monitor, which takes a moment.
 fn restore(root: &Path, pid: u32) {
-    let others = ours(root)
-        .into_iter()
-        .any(|(other, _)| other != pid && Path::new(&format!("/proc/{other}")).exists());
+    let others = ours(root).into_iter().any(|(other, dir)| other != pid && is_alive(other, &dir));
     if !others {
         let _ = files::write(root, BALANCE, "1"); // fails where nothing was changed either
     }
@@ -150,6 +153,25 @@ fn restore(root: &Path, pid: u32) {
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+/// The name of this monitor's cpuset.
+fn dir_name(which: &str) -> String {
+    name(&format!("{which}.{}", started(own()).unwrap_or(0)))
+}
+
+/// Whether the monitor with this process number that made the cpuset `dir` still runs.
+fn is_alive(pid: u32, dir: &Path) -> bool {
+    let name = dir.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let start = name.rsplit_once('.').and_then(|(_, start)| start.parse().ok());
+    start.is_some() && started(pid) == start
+}
+
+/// When the process with this number started, in ticks since the system did; `None` without such a process. `proc_pid_stat(5)`.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program, in parentheses, can have spaces and parentheses. Field 3 follows it, and this one is the 22nd.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// The root of the cpusets of version 1.
@@ -222,8 +244,11 @@ mod tests {
         let dir = fake("0", "0-1");
         let gone = (2..1 << 22).find(|pid| fs::metadata(format!("/proc/{pid}")).is_err()).unwrap();
         for which in [INSIDE, REST] {
-            fs::create_dir(dir.join(format!("rosemary-{gone}-{which}"))).unwrap();
+            fs::create_dir(dir.join(format!("rosemary-{gone}-{which}.7"))).unwrap();
         }
+        // Another process has received the number of this monitor.
+        let start = started(1).unwrap();
+        fs::create_dir(dir.join(format!("rosemary-1-rest.{}", start + 1))).unwrap();
         assert!(restore_stale_below(&dir));
         assert_eq!(fs::read_to_string(dir.join(BALANCE)).unwrap(), "1");
         assert!(ours(&dir).is_empty());
@@ -234,7 +259,7 @@ mod tests {
     #[test]
     fn cpusets_of_a_living_monitor_stay() {
         let dir = fake("0", "0-1");
-        fs::create_dir(dir.join("rosemary-1-partition")).unwrap();
+        fs::create_dir(dir.join(format!("rosemary-1-partition.{}", started(1).unwrap()))).unwrap();
         assert!(!restore_stale_below(&dir));
         restore(&dir, own());
         assert_eq!(fs::read_to_string(dir.join(BALANCE)).unwrap(), "0");

@@ -1,4 +1,4 @@
-//! Reserves processor time for threads: `SCHED_DEADLINE`, sched(7) and sched_setattr(2).
+//! Reserves processor time for threads: `SCHED_DEADLINE`, `sched(7)` and `sched_setattr(2)`.
 //!
 //! A reserved thread receives `runtime` in each `period` (earliest deadline first, constant bandwidth), and waits for the next period when
 //! it has used that. The system checks that all reservations of a root domain fit, so a reservation can be refused. Without the
@@ -23,7 +23,7 @@ const OTHER: u32 = 0;
 /// Threads that the reserved thread starts are ordinary ones. Without this flag it could start none.
 const RESET_ON_FORK: u64 = 1;
 
-/// The structure of the first version of sched_setattr(2).
+/// The structure of the first version of `sched_setattr(2)`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct Attributes {
