@@ -29,7 +29,7 @@ impl Site {
         self.has_kept = true;
         let is_quiet = match self.phase {
             Phase::Waiting(_) => true,
-            Phase::Idle => self.queue.is_empty() && self.window.is_empty(),
+            Phase::Idle => self.has_sent_all(),
             Phase::Reading(_) => return,
         };
         if !is_whole || !is_quiet {
