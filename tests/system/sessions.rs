@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
 use control::operator::ProgramState;
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::developer::{refused_with, rosemary};
+use rosemary_tests::developer::rosemary;
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary, skip};
 use rustix::process::Signal;
@@ -28,6 +29,13 @@ fn session(name: &str, runtime_us: u64, period_us: u64) -> String {
 fn reservation(runtime_us: u64, period_us: u64) -> Reservation {
     let us = Duration::from_micros;
     Reservation { runtime: us(runtime_us), period: us(period_us) }
+}
+
+/// Held by tests that reserve processor time: a partition divides the whole machine, and reservations around it are refused for a while.
+static RESERVATIONS: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    RESERVATIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether this machine reserves processor time for threads; prints why not.
@@ -56,7 +64,8 @@ fn wait_for_reservation(
     expected: Option<Reservation>,
 ) -> anyhow::Result<u32> {
     let tid = pid(rosemary, app)?;
-    lab.wait_for("the system schedules it so", SOON, |evidence| {
+    // A reservation that the system refused is requested again after 10 s.
+    lab.wait_for("the system schedules it so", SOON * 3, |evidence| {
         let found = deadline::reservation(tid).ok();
         evidence.0 = format!("{app} has {found:?}");
         Ok((found == Some(expected)).then_some(()))
@@ -66,6 +75,7 @@ fn wait_for_reservation(
 
 #[test]
 fn session_is_held_adjusted_and_ended() {
+    let _alone = alone();
     if !can_reserve() {
         return;
     }
@@ -107,17 +117,25 @@ fn session_is_held_adjusted_and_ended() {
     });
 }
 
+/// Runs `rosemary`, which must fail; returns its error.
+fn refused(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
+    let output = lab.command(rosemary_binary()).args(args).output()?;
+    let error = String::from_utf8(output.stderr)?;
+    ensure!(!output.status.success() && !error.contains("panicked"), "{args:?}: {error}");
+    println!("{args:?}: {}{error}", String::from_utf8_lossy(&output.stdout));
+    Ok(error)
+}
+
 /// Reserves more than the machine has, by a reload and at run time.
 fn over_commitment_changes_nothing(lab: &Lab, before: &[&str]) -> anyhow::Result<()> {
     let too_much = "[session.greedy]\nruntime-us = 8000\nperiod-us = 10000\nprocessors = 64\n";
     configure(&[&[too_much], before].concat())?;
-    let (_, error) = refused_with(lab, &["reload"])?;
+    let error = refused(lab, &["reload"])?;
     ensure!(error.contains("the session greedy wants 51.200 processors of cpu"), "{error}");
     ensure!(error.contains("reserve less"), "{error}");
     configure(before)?;
     let processors = "processors=64";
-    let (_, error) =
-        refused_with(lab, &["session", "set", "switching", "runtime-us=8000", processors])?;
+    let error = refused(lab, &["session", "set", "switching", "runtime-us=8000", processors])?;
     ensure!(error.contains("wants 51.200 processors of cpu"), "{error}");
     let shown = rosemary(lab, &["session", "list"])?;
     ensure!(!shown.contains("greedy") && shown.contains("2 ms"), "{shown}");
@@ -166,6 +184,7 @@ fn must_be_inside(tid: u32) -> anyhow::Result<()> {
 /// The root of the cpusets belongs to the whole machine, and every process of it notices.
 #[test]
 fn partition_is_restored_at_the_end_and_after_a_kill() {
+    let _alone = alone();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let is_root = Path::new(CPUSETS).join("release_agent").exists();
     if !can_reserve() || processors < 2 || !is_root {
