@@ -56,6 +56,11 @@ fn pid(rosemary: &mut Rosemary<'_>, app: &str) -> anyhow::Result<u32> {
     })?)
 }
 
+/// The apps' sessions with the reasons, for a failure.
+fn rosemary_shown(lab: &Lab) -> String {
+    rosemary(lab, &["session", "show", "switching"]).unwrap_or_else(|error| error.to_string())
+}
+
 /// Waits until the main thread of an app has this reservation, or none.
 fn wait_for_reservation(
     lab: &Lab,
@@ -67,7 +72,9 @@ fn wait_for_reservation(
     // A reservation that the system refused is requested again after 10 s.
     lab.wait_for("the system schedules it so", SOON * 3, |evidence| {
         let found = deadline::reservation(tid).ok();
-        evidence.0 = format!("{app} has {found:?}");
+        let own = fs::read_to_string(format!("/proc/{tid}/cpuset")).unwrap_or_default();
+        let shown = rosemary_shown(lab);
+        evidence.0 = format!("{app} has {found:?} in the cpuset {own}{shown}");
         Ok((found == Some(expected)).then_some(()))
     })?;
     Ok(tid)

@@ -100,11 +100,16 @@ impl Processes {
     }
 
     fn reserve_one(&self, tid: u32, reservation: Reservation, is_zone: bool) -> Result<(), String> {
-        if let Some(partition) = self.partition.as_ref().filter(|_| is_zone) {
-            let moved = partition.set_member(tid, true);
-            moved.map_err(|error| format!("the partition does not take the thread: {error}"))?;
-        }
-        deadline::reserve(tid, reservation).map_err(|refused| refused.to_string())
+        let partition = self.partition.as_ref().filter(|_| is_zone);
+        let moved = |is_member| {
+            let moved = partition.map_or(Ok(()), |it| it.set_member(tid, is_member));
+            moved.map_err(|error| format!("the partition does not take the thread: {error}"))
+        };
+        // A sleeping thread counts as one of the processor where it ran last, and Linux refuses a reservation to a thread that may not
+        // use that one. So the thread receives it outside, where it may use all, and moves with it.
+        moved(false)?;
+        deadline::reserve(tid, reservation).map_err(|refused| refused.to_string())?;
+        moved(true)
     }
 
     /// Makes threads ordinary ones. A thread that has ended needs nothing.
