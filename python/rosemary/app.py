@@ -19,6 +19,7 @@ from ._native import (
     Hosts,
     HostsEvent,
     HttpRequest,
+    LearnedHost,
     Lost,
     Notice,
     PacketIn,
@@ -105,6 +106,9 @@ class App:
 
     def on_lost(self, event: Lost, network: Network) -> None:
         """Replies, errors or flow-removed messages were lost."""
+
+    def on_learned_host(self, event: LearnedHost, network: Network) -> None:
+        """A switch that sends no packets to a controller has learned a host by itself, or has forgotten it (`is_gone`)."""
 
     def on_flows_missing(self, event: FlowsMissing, network: Network) -> None:
         """A switch lost flows; the app adds its own again."""
@@ -236,6 +240,7 @@ class App:
                 Committed: self.on_committed,
                 RequestLost: self.on_request_lost,
                 Lost: self.on_lost,
+                LearnedHost: self.on_learned_host,
                 FlowsMissing: self.on_flows_missing,
                 FlowsKept: self.on_flows_kept,
                 Alert: self.on_alert,
