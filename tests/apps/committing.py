@@ -11,8 +11,8 @@ class Committing(App):
     def on_switch_up(self, event, network):
         version = event.version
         self.sets = {network.commit(event.switch, [flow(0x88B5), flow(0x88B6)]): "two flows"}
-        to_controller = FlowMod.add(Match(eth_type=0x88B7), priority=5, apply=[Action.output(0xFFFFFFFD)])
-        self.sets[network.commit(event.switch, [flow(0x88B8), to_controller])] = "to the controller"
+        to_normal = FlowMod.add(Match(eth_type=0x88B7), priority=5, apply=[Action.output(0xFFFFFFFA)])
+        self.sets[network.commit(event.switch, [flow(0x88B8), to_normal])] = "to NORMAL"
         if version > 1:
             group = GroupMod("add", 1, [Bucket([Action.output(1)])])
             through = FlowMod.add(Match(eth_type=0x88B9), priority=5, apply=[Action.group(1)])

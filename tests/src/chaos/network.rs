@@ -158,6 +158,13 @@ impl<'lab> Network<'lab> {
                 .is_ok_and(|it| it.lost() == 0)
                 .then_some(()))
         })?;
+        // Open vSwitch may send packets to the controller for a moment after their flow is there, and the flow is added again.
+        self.lab.wait_for("the flows of pings are not added again", SOON, |_| {
+            self.net.h1.ping(&self.net.h3, 1, INTERVAL)?;
+            let ages = self.ages_of_established_flows().unwrap_or_default();
+            let is_old = |(age, _): &(Duration, String)| *age >= Duration::from_secs(1);
+            Ok((!ages.is_empty() && ages.iter().all(is_old)).then_some(()))
+        })?;
         let status = self.net.status()?;
         let kernel = status.programs.kernel.pid.context("the kernel does not run")?;
         self.start = Start {
@@ -377,14 +384,22 @@ impl<'lab> Network<'lab> {
 
     /// Checks that the flows of the pings are older than the step.
     fn established_flows_were_kept(&self, since: Instant) -> anyhow::Result<()> {
-        for host in [&self.net.h1, &self.net.h3] {
-            for flow in self.net.flows_to(host)? {
-                let step = since.elapsed();
-                let age = age(&flow).with_context(|| format!("no duration in {flow}"))?;
-                ensure!(age >= step, "this flow is {age:?} old, the step {step:?}: {flow}");
-            }
+        for (age, flow) in self.ages_of_established_flows()? {
+            let step = since.elapsed();
+            ensure!(age >= step, "this flow is {age:?} old, the step {step:?}: {flow}");
         }
         Ok(())
+    }
+
+    /// Returns the flows of the pings and how old each is.
+    fn ages_of_established_flows(&self) -> anyhow::Result<Vec<(Duration, String)>> {
+        let mut ages = Vec::new();
+        for host in [&self.net.h1, &self.net.h3] {
+            for flow in self.net.flows_to(host)? {
+                ages.push((age(&flow).with_context(|| format!("no duration in {flow}"))?, flow));
+            }
+        }
+        Ok(ages)
     }
 
     fn resources_are_back(&self, after: &Report) -> anyhow::Result<()> {

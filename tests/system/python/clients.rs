@@ -157,7 +157,7 @@ fn commit(lab: &Lab, of: Of, lines: &[&str]) -> anyhow::Result<String> {
     configure(&[&app_of("committing", "committing", keys)])?;
     let mut net = Net::start_with(lab, of, &[])?;
     let refused = [
-        "to the controller: refused False 1",
+        "to NORMAL: refused False 1",
         "was not applied, change 1: ",
         "nothing: ValueError",
         "a word: TypeError: a change set has FlowMod, GroupMod and MeterMod, and this is a str",
@@ -173,8 +173,11 @@ fn commit(lab: &Lab, of: Of, lines: &[&str]) -> anyhow::Result<String> {
 #[test]
 fn app_in_python_commits_change_sets() {
     in_a_lab(|lab| {
-        let lines =
-            ["two flows: atomic True None None", "a group: atomic True None None", "a meter: "];
+        let lines = [
+            "two flows: atomic True None None",
+            "a group: atomic True None None",
+            "a meter: failed False 0 None",
+        ];
         let flows = commit(lab, Of::V1_3, &lines)?;
         ensure!(flows.contains("0x88b9"), "{flows}");
         Ok(())
