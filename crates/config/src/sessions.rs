@@ -23,7 +23,7 @@ pub const MOST_SESSIONS: usize = 32;
 pub struct SessionConfig {
     /// Its name.
     pub name: String,
-    /// What is reserved for it.
+    /// Its reservation.
     pub reservation: Reservation,
 }
 
@@ -70,8 +70,15 @@ impl Sessions {
 
     /// The number of the session with this name; that of best effort for `None` and for a name that no session has.
     pub fn id_of(&self, name: Option<&str>) -> SessionId {
-        let place = name.and_then(|name| self.rows.iter().position(|row| row.name == name));
-        place.map_or(SessionId::BEST_EFFORT, SessionId::configured)
+        name.filter(|name| self.has(name)).map_or(SessionId::BEST_EFFORT, SessionId::of)
+    }
+
+    /// The earlier session, or one of the two that always exist, whose number a session with this name would have.
+    fn with_number_of(&self, name: &str) -> Option<&str> {
+        let others = self.rows.iter().map(|row| row.name.as_str()).chain([SYSTEM, BEST_EFFORT]);
+        others
+            .into_iter()
+            .find(|other| *other != name && SessionId::of(other) == SessionId::of(name))
     }
 
     /// Reads the sessions of the file `top`.
@@ -123,6 +130,12 @@ impl Sessions {
         }
         if !is_name(name) {
             value.findings.refuse(at, format!("a session is named {name:?}; expected {NAME_FORM}"));
+            return;
+        }
+        if let Some(other) = self.with_number_of(name) {
+            let what =
+                format!("the names {name:?} and {other:?} have the same number; rename a session");
+            value.findings.refuse(at, what);
             return;
         }
         let shown = format!("[session.{name}]");
@@ -255,6 +268,24 @@ mod tests {
         }
         let best_effort = app.replace("vidoe", "best-effort");
         assert!(sessions(&best_effort).is_ok());
+    }
+
+    #[test]
+    fn number_of_a_session_depends_on_its_name_alone() {
+        let both = sessions("[session.a]\n[session.b]\n").unwrap();
+        let one = sessions("[session.b]\n").unwrap();
+        assert_eq!(both.id_of(Some("b")), one.id_of(Some("b")));
+        assert_ne!(both.id_of(Some("a")), both.id_of(Some("b")));
+        assert_eq!(one.id_of(Some("a")), SessionId::BEST_EFFORT);
+        assert_eq!(one.id_of(None), SessionId::BEST_EFFORT);
+    }
+
+    #[test]
+    fn names_with_the_same_number_are_refused() {
+        // A known pair of words with the same FNV-1a of 32 bits.
+        assert_eq!(SessionId::of("costarring"), SessionId::of("liquid"));
+        let error = sessions("[session.costarring]\n[session.liquid]\n").unwrap_err();
+        assert!(error.contains("rename a session"), "{error}");
     }
 
     #[test]

@@ -15,20 +15,28 @@ pub const SYSTEM: &str = "system";
 /// The session of apps that name none.
 pub const BEST_EFFORT: &str = "best-effort";
 
-/// The number of a session: 0 is `system`, 1 is `best-effort`, and the others follow in their order.
+/// The number of a session, computed from its name. So a session keeps its number when others are added or removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct SessionId(pub u16);
+pub struct SessionId(u32);
 
 impl SessionId {
     /// Rosemary's own programs.
-    pub const SYSTEM: Self = Self(0);
+    pub const SYSTEM: Self = Self::of(SYSTEM);
 
     /// The apps without a session.
-    pub const BEST_EFFORT: Self = Self(1);
+    pub const BEST_EFFORT: Self = Self::of(BEST_EFFORT);
 
-    /// The number of the configured session at this place, counted from 0.
-    pub fn configured(place: usize) -> Self {
-        Self(u16::try_from(place.saturating_add(2)).unwrap_or(u16::MAX))
+    /// The number of the session with this name: FNV-1a of 32 bits. The configuration refuses two names with the same number.
+    pub const fn of(name: &str) -> Self {
+        let bytes = name.as_bytes();
+        let mut hash: u32 = 0x811c_9dc5;
+        let mut at = 0;
+        // A `const fn` has no iterators.
+        while at < bytes.len() {
+            hash = (hash ^ bytes[at] as u32).wrapping_mul(0x0100_0193);
+            at += 1;
+        }
+        Self(hash)
     }
 }
 
@@ -38,7 +46,7 @@ impl Default for SessionId {
     }
 }
 
-/// A resource of which sessions reserve an amount.
+/// A resource that sessions can reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Resource {
     /// Processor time, in [billionths](PROCESSOR) of a processor.
@@ -224,10 +232,10 @@ const LEAST_PERIOD_US: u64 = 1_000;
 /// The least runtime, which Linux can still measure.
 const LEAST_RUNTIME_US: u64 = 50;
 
-/// What is reserved for a session.
+/// The resources that are reserved for a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
-    /// Processor time, if it is reserved.
+    /// Processor time; `None` for none.
     pub cpu: Option<CpuReservation>,
     /// The amounts of the other resources. A missing one is 0.
     pub amounts: BTreeMap<Resource, u64>,
@@ -385,7 +393,7 @@ pub struct SessionReport {
     pub resources: Vec<ResourceReport>,
     /// Its members.
     pub members: Vec<MemberReport>,
-    /// What the processor time guarantees now, as a sentence.
+    /// The present guarantee of the processor time, as a sentence.
     pub guarantee: String,
 }
 

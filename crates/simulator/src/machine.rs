@@ -146,7 +146,7 @@ pub(crate) fn kind_name(kind: &ProgramKind) -> &'static str {
 
 /// The system's answer to a request to schedule threads.
 fn scheduled(tape: &mut Tape) -> Result<(), String> {
-    if tape.happens(200) { Err("it has not so much processor time".into()) } else { Ok(()) }
+    if tape.happens(200) { Err("it has less free processor time".into()) } else { Ok(()) }
 }
 
 fn exit(cause: &Cause) -> String {

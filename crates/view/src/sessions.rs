@@ -14,7 +14,7 @@ pub struct Session {
     pub cpu: Option<CpuReservation>,
     /// Whether `rosemary session set` has changed it since the configuration was applied.
     pub adjusted: bool,
-    /// What the processor time guarantees now, as a sentence.
+    /// The present guarantee of the processor time, as a sentence.
     pub guarantee: String,
     /// Its members.
     pub members: Vec<MemberReport>,

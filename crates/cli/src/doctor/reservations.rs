@@ -8,7 +8,7 @@ use serde::Serialize;
 use sys::cgroup::Controller;
 use sys::sched::deadline;
 
-/// What holds reservations of processor time on this machine.
+/// The mechanism that holds reservations of processor time on this machine.
 #[derive(Debug, Serialize)]
 pub(super) struct Reservations {
     /// `deadline`, or `weight`, or `nothing`.
@@ -22,7 +22,7 @@ pub(super) struct Reservations {
     high_resolution: Option<bool>,
     /// Microseconds of every 1,000,000 that all reservations of a processor may have together, by the system; unknown without limit.
     limit_us: Option<u64>,
-    /// What a reservation guarantees, as a sentence.
+    /// The guarantee of a reservation, as a sentence.
     guarantee: String,
 }
 

@@ -83,7 +83,7 @@ impl Processes {
     ) -> Result<(), String> {
         for &tid in &found.tids {
             let result = self.reserve_one(tid, reservation, is_zone);
-            // A thread that ended meanwhile may have left its number to a thread of another program.
+            // If the thread has ended, its number may already be that of a thread of another program.
             let result = match result {
                 Ok(()) if !found.has(tid) => {
                     self.release_one(tid, is_zone);

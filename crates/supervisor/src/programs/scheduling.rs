@@ -65,7 +65,7 @@ impl Scheduling {
         Self { sessions, without_partition, threads: BTreeMap::new() }
     }
 
-    /// Requests the shares that differ from those that the processes have. `others` is the weight of all programs without a share;
+    /// Requests the shares that differ from the present ones. `others` is the weight of all programs without a share;
     /// `lives` says whether a process still exists.
     fn settle(
         &mut self,
@@ -348,7 +348,7 @@ impl Programs {
     }
 }
 
-/// What the processor time of a session guarantees, as a sentence.
+/// The guarantee of a session's processor time, as a sentence.
 fn guarantee(
     (id, row): (SessionId, &Row),
     members: &[MemberReport],

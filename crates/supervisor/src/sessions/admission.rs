@@ -4,12 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use config::Sessions as SessionKeys;
-use control::session::{CpuReservation, PROCESSOR, Reservation, Resource, SYSTEM};
+use control::session::{CpuReservation, PROCESSOR, Reservation, Resource, SYSTEM, SessionId};
 
 /// The percentage of each processor that is kept free for Rosemary's own programs, unless the operator sets another amount.
 const SYSTEM_PERCENT: u64 = 10;
 
-/// What the machine has.
+/// The resources of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     /// Processors on which reserved threads may run.
@@ -40,7 +40,7 @@ impl Machine {
 pub struct Row {
     /// Its name.
     pub name: String,
-    /// What is reserved for it.
+    /// Its reservation.
     pub reservation: Reservation,
     /// Whether an operator has changed it since the configuration was applied.
     pub adjusted: bool,
@@ -49,6 +49,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// Its number.
+    pub fn id(&self) -> SessionId {
+        SessionId::of(&self.name)
+    }
+
     /// A session as it is configured.
     pub(super) fn new(name: &str, reservation: Reservation) -> Self {
         Self { name: name.to_owned(), reservation, adjusted: false, is_kept_free: false }

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `admission.rs` | the amounts of the machine, and whether reservations fit into them |
 //! | `schedule.rs` | the reservation of each thread, and the weights that stand in for reservations |
-//! | `tests.rs` | ways to over-commit, none of which is granted |
+//! | `tests.rs` | attempts to over-commit, all refused |
 //!
 //! The invariant: for each resource, the reservations of all sessions and the part that stays for best effort never exceed the amount of
 //! the machine. A refused change changes nothing.
@@ -122,14 +122,14 @@ impl Sessions {
         format!("there is no session {name:?}; the sessions are: {}", names.join(", "))
     }
 
-    /// The session with this number; that of best effort if there is none.
+    /// The session with this number; best effort if none has it.
     pub fn row(&self, id: SessionId) -> &Row {
-        self.rows.get(usize::from(id.0)).unwrap_or(&self.rows[1])
+        self.rows.iter().find(|row| row.id() == id).unwrap_or(&self.rows[1])
     }
 
     /// All sessions with their numbers.
     pub fn rows(&self) -> impl Iterator<Item = (SessionId, &Row)> {
-        (0..).map(SessionId).zip(&self.rows)
+        self.rows.iter().map(|row| (row.id(), row))
     }
 
     /// The keys of the configuration.

@@ -75,7 +75,7 @@ pub fn shares(cpu: Option<CpuReservation>, members: usize) -> Vec<Share> {
 /// `others` is the sum of the weights of all programs without a reservation.
 ///
 /// With it the group receives its share even if all programs are busy on the same processor, as long as `all` is at most 19 of 20 parts of
-/// one. The weight says nothing about processes outside of Rosemary's cgroup. It is at least that of an app without a session, so a
+/// one. The weight does not concern processes outside of Rosemary's cgroup. It is at least that of an app without a session, so a
 /// session never receives less than none.
 pub fn weight(share: u64, all: u64, others: u32) -> u32 {
     let all = all.min(PROCESSOR / 20 * 19);
