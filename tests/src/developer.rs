@@ -1,6 +1,7 @@
 //! Simulates app developers and an operator who trusts some of them: keys, packages, signatures,
 //! rejections.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -169,18 +170,22 @@ pub fn refused(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
     Ok(refused_with(lab, args)?.1)
 }
 
-/// Waits until there are exactly these audit records: who did what, and the state before and after. Their order is free, because
-/// the programs write them independently of each other. `...` in an expected record stands for any text.
+/// Waits until there are exactly these audit records: who did what, and the state before and after. Records of one program are in
+/// this order; those of several programs arrive independently of each other. `...` in an expected record stands for any text.
 ///
 /// # Errors
 /// They differ.
 pub fn must_have_audited(lab: &Lab, expected: &[&str]) -> anyhow::Result<()> {
     wait_for_records(lab, expected, |records| {
-        let mut left: Vec<_> = records.iter().collect();
-        expected.iter().all(|expected| {
-            let place = left.iter().position(|record| fits(record, expected));
-            place.map(|place| left.remove(place)).is_some()
-        }) && left.is_empty()
+        let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut left: BTreeSet<usize> = (0..expected.len()).collect();
+        for (program, record) in records {
+            let place = left.iter().copied().find(|place| fits(record, expected[*place]));
+            let Some(place) = place else { return false };
+            left.remove(&place);
+            places.entry(program).or_default().push(place);
+        }
+        left.is_empty() && places.values().all(|places| places.is_sorted())
     })
 }
 
@@ -190,18 +195,18 @@ pub fn must_have_audited(lab: &Lab, expected: &[&str]) -> anyhow::Result<()> {
 /// One is missing.
 pub fn must_be_audited(lab: &Lab, expected: &[&str]) -> anyhow::Result<()> {
     wait_for_records(lab, expected, |records| {
-        expected.iter().all(|expected| records.iter().any(|record| fits(record, expected)))
+        expected.iter().all(|expected| records.iter().any(|(_, record)| fits(record, expected)))
     })
 }
 
 fn wait_for_records(
     lab: &Lab,
     expected: &[&str],
-    are_right: impl Fn(&[String]) -> bool,
+    are_right: impl Fn(&[(String, String)]) -> bool,
 ) -> anyhow::Result<()> {
     // A line is on its way to the log store for a moment.
     lab.wait_for(format!("the audit records are {expected:#?}"), SOON, |evidence| {
-        let records = audit_records(lab);
+        let records = records_of_programs(lab);
         evidence.0 = format!("{records:#?}");
         Ok(are_right(&records).then_some(()))
     })?;
@@ -210,9 +215,15 @@ fn wait_for_records(
 
 /// The audit records.
 pub fn audit_records(lab: &Lab) -> Vec<String> {
+    records_of_programs(lab).into_iter().map(|(_, record)| record).collect()
+}
+
+/// The audit records, each after the program that wrote it.
+fn records_of_programs(lab: &Lab) -> Vec<(String, String)> {
     let lines = rosemary(lab, &["logs", "audit", "--json"]).unwrap_or_default();
     let records = lines.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
-    records.filter_map(|it| it["text"].as_str().map(str::to_owned)).collect()
+    let text = |it: &Value, key| it[key].as_str().map(str::to_owned);
+    records.filter_map(|it| Some((text(&it, "program")?, text(&it, "text")?))).collect()
 }
 
 /// Whether `text` is `pattern`, in which `...` stands for any text.
