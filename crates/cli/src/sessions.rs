@@ -6,8 +6,9 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use config::instance::InstancePaths;
 use control::change::Change;
-use control::session::{CpuReservation, HeldBy, Resource, SESSION_KEYS};
-use view::sessions::Session;
+use control::session::{
+    CpuReservation, HeldBy, Resource, SESSION_KEYS, SessionReport, takes_size, unknown_key,
+};
 
 use crate::change::{self, ChangeArgs};
 use crate::client;
@@ -96,9 +97,8 @@ pub fn run(command: &SessionCommand) -> anyhow::Result<()> {
     }
 }
 
-fn sessions(instance: &InstancePaths) -> anyhow::Result<Vec<Session>> {
-    let reports = client::connect(instance)?.sessions()?;
-    Ok(reports.into_iter().map(Session::from).collect())
+fn sessions(instance: &InstancePaths) -> anyhow::Result<Vec<SessionReport>> {
+    Ok(client::connect(instance)?.sessions()?)
 }
 
 fn list(args: &SessionListArgs) -> anyhow::Result<()> {
@@ -110,7 +110,7 @@ fn list(args: &SessionListArgs) -> anyhow::Result<()> {
     say::table(&table(&sessions).format(output_width(args.wide)))
 }
 
-fn table(sessions: &[Session]) -> Table<7> {
+fn table(sessions: &[SessionReport]) -> Table<7> {
     let head = ["SESSION", "RUNTIME", "PERIOD", "PROCESSORS", "EXTRA", "HELD BY", "MEMBERS"];
     let mut table = Table::new(head).expendable(&["EXTRA", "PROCESSORS"]).prose("MEMBERS");
     for session in sessions {
@@ -152,7 +152,7 @@ fn show(args: &SessionShowArgs) -> anyhow::Result<()> {
 }
 
 /// Returns the lines about one session. Writing to a String cannot fail.
-fn text(session: &Session) -> String {
+fn text(session: &SessionReport) -> String {
     let mut text = format!("session {}", session.name);
     if session.adjusted {
         text.push_str(", changed since the configuration was applied");
@@ -216,12 +216,9 @@ fn set(args: &SessionSetArgs) -> anyhow::Result<()> {
 fn parse_value(text: &str) -> Result<(String, u64), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     if !SESSION_KEYS.contains(&key) {
-        return Err(format!(
-            "{key} is no key of a session; the keys are: {}",
-            SESSION_KEYS.join(", ")
-        ));
+        return Err(unknown_key(key));
     }
-    let is_bytes = Resource::named(key).is_some_and(Resource::is_bytes);
+    let is_bytes = takes_size(key);
     let amount = value.parse().ok().or_else(|| config::bytes(value).filter(|_| is_bytes));
     let expected = if is_bytes { "bytes, such as 64MiB" } else { "a number" };
     Ok((key.to_owned(), amount.ok_or_else(|| format!("{key} is {value:?}; expected {expected}"))?))
@@ -233,9 +230,9 @@ mod tests {
 
     use super::*;
 
-    fn session() -> Session {
+    fn session() -> SessionReport {
         let held = HeldBy::Weight { weight: 150, why: "no privilege".into() };
-        Session {
+        SessionReport {
             name: "video".into(),
             cpu: Some(CpuReservation::new(2_500, 10_000)),
             adjusted: true,

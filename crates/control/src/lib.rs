@@ -17,8 +17,8 @@
 //! `sdk::services`. Both ends of a pair are programs of the same release.
 //!
 //! Eight modules hold types that several pairs share: [`app`] (an app's number), [`hosting`] (what hosts an app), [`change`]
-//! (changes while Rosemary runs), [`session`] (reserved resources), [`policy`] and [`capability`] (an app's rights), [`flight`] (the layout of the flight
-//! recorder, which one process writes and the monitor reads) and [`incident`] (records of what went wrong).
+//! (changes while Rosemary runs), [`session`] (reserved resources), [`policy`] and [`capability`] (an app's rights), [`flight`] (the
+//! layout of the flight recorder, which one process writes and the monitor reads) and [`incident`] (records of what went wrong).
 //! [`clients`] is the end of a service that its clients' sockets reach. [`sabotage`] breaks Rosemary on purpose, in a test build only.
 
 #![forbid(unsafe_code)]

@@ -154,7 +154,7 @@ pub enum OperatorReply {
         /// not have the user.
         before: Option<u64>,
     },
-    /// The sessions in the order of their numbers.
+    /// The sessions: `system`, `best-effort`, and the configured ones in their order.
     Sessions(Vec<SessionReport>),
     /// Incidents in ascending order.
     Incidents {

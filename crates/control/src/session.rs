@@ -219,11 +219,19 @@ pub fn key_range(key: &str) -> Option<(&'static str, u64)> {
         "packet-ins-percent" => ("percent of all packet-ins", 100),
         "packet-outs-per-second" => ("packet-outs per second", u32::MAX.into()),
         "descriptors" => ("descriptors", 1 << 30),
-        _ if Resource::named(key).is_some_and(Resource::is_bytes) => {
-            ("bytes, such as \"64 MiB\"", 1 << 50)
-        }
+        _ if takes_size(key) => ("bytes, such as \"64 MiB\"", 1 << 50),
         _ => return None,
     })
+}
+
+/// The refusal of a key that sessions do not have.
+pub fn unknown_key(key: &str) -> String {
+    format!("{key:?} is no key of a session; the keys are: {}", SESSION_KEYS.join(", "))
+}
+
+/// Whether the value of a key is bytes, so that it can be written as a size.
+pub fn takes_size(key: &str) -> bool {
+    Resource::named(key).is_some_and(Resource::is_bytes)
 }
 
 /// The least period. Below, the system would spend the time on switching threads.
@@ -253,10 +261,7 @@ impl Reservation {
         let mut new = self.clone();
         let mut cpu = self.cpu.unwrap_or(CpuReservation::new(0, 0));
         for (key, value) in values {
-            let Some((unit, most)) = key_range(key) else {
-                let valid = SESSION_KEYS.join(", ");
-                return Err(format!("{key:?} is no key of a session; the keys are: {valid}"));
-            };
+            let (unit, most) = key_range(key).ok_or_else(|| unknown_key(key))?;
             if value > most {
                 return Err(format!("{key} is {value}; expected {unit}, at most {most}"));
             }
@@ -349,13 +354,6 @@ pub enum HeldBy {
     },
 }
 
-impl HeldBy {
-    /// Whether the promise is weaker than the reservation says, against the operator's will.
-    pub fn is_weaker(&self) -> bool {
-        !matches!(self, Self::Deadline { .. })
-    }
-}
-
 /// A member of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberReport {
@@ -378,11 +376,9 @@ pub struct ResourceReport {
     pub capacity: u64,
 }
 
-/// A session.
+/// A session. Its JSON is stable (`docs/schemas/sessions.schema.json`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionReport {
-    /// Its number.
-    pub id: SessionId,
     /// Its name.
     pub name: String,
     /// Its reserved processor time; `None` for none.
@@ -395,6 +391,31 @@ pub struct SessionReport {
     pub members: Vec<MemberReport>,
     /// The present guarantee of the processor time, as a sentence.
     pub guarantee: String,
+}
+
+impl SessionReport {
+    /// What holds the processor time of its members, in a few words. The programs of `system` are always members: if nothing limits
+    /// them, admission keeps an amount free.
+    pub fn held(&self) -> String {
+        let mut held: Vec<&str> =
+            self.members.iter().filter_map(|it| it.held.as_ref()).map(word).collect();
+        held.sort_unstable();
+        held.dedup();
+        match (self.cpu, held.is_empty()) {
+            (None, true) => "-".to_owned(),
+            (Some(_), true) if self.name == SYSTEM => "admission".to_owned(),
+            (Some(_), true) => "not running".to_owned(),
+            _ => held.join(", "),
+        }
+    }
+}
+
+fn word(held: &HeldBy) -> &'static str {
+    match held {
+        HeldBy::Deadline { .. } => "deadline",
+        HeldBy::Weight { .. } => "weight",
+        HeldBy::Nothing { .. } => "nothing",
+    }
 }
 
 #[cfg(test)]
@@ -456,5 +477,29 @@ mod tests {
         assert_eq!(Resource::Memory.shown(64 << 20), "64 MiB");
         assert_eq!(Resource::Sent.shown(1_500), "1500 B");
         assert_eq!(Resource::Descriptors.shown(7), "7");
+    }
+
+    #[test]
+    fn mechanisms_are_named_once() {
+        let member = |held| MemberReport { name: "a".into(), held };
+        let deadline = || Some(HeldBy::Deadline { runtime_us: 1, period_us: 2 });
+        let mut session = SessionReport {
+            name: "video".into(),
+            cpu: Some(CpuReservation::new(100, 1_000)),
+            adjusted: false,
+            guarantee: String::new(),
+            members: vec![member(None)],
+            resources: Vec::new(),
+        };
+        assert_eq!(session.held(), "not running");
+        session.name = SYSTEM.into();
+        assert_eq!(session.held(), "admission");
+        session.members.extend([member(deadline()), member(deadline())]);
+        assert_eq!(session.held(), "deadline");
+        session.members.push(member(Some(HeldBy::Nothing { why: "x".into() })));
+        assert_eq!(session.held(), "deadline, nothing");
+        session.cpu = None;
+        session.members.clear();
+        assert_eq!(session.held(), "-");
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use control::change::Change;
 use control::northbound::Role;
+use control::session::SessionReport;
 use serde::Deserialize;
 use utoipa::ToSchema;
 use view::client::Monitor;
-use view::sessions::Session;
 
 use super::changes;
 use crate::api::Confirmation;
@@ -91,20 +91,15 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn sessions(api: &Arc<Api>) -> Result<Vec<Session>, Problem> {
-    let sessions = api.monitor(Monitor::sessions).await?;
-    Ok(sessions.into_iter().map(Session::from).collect())
-}
-
 async fn list(api: Arc<Api>, call: Call) -> Answer {
-    let sessions = sessions(&api).await?;
+    let sessions = api.monitor(Monitor::sessions).await?;
     reply::list(&call, &sessions)
 }
 
 /// The session that the path names.
-async fn named(api: &Arc<Api>, call: &Call) -> Result<Session, Problem> {
+async fn named(api: &Arc<Api>, call: &Call) -> Result<SessionReport, Problem> {
     let name = call.path("name");
-    let session = sessions(api).await?.into_iter().find(|it| it.name == name);
+    let session = api.monitor(Monitor::sessions).await?.into_iter().find(|it| it.name == name);
     session.ok_or_else(|| {
         let name: String = name.chars().take(64).collect();
         let hint = "GET /api/v1/sessions lists the sessions";

@@ -234,10 +234,13 @@ impl Programs {
     fn wanted_shares(&self) -> Vec<Wanted> {
         let sessions = &self.scheduling.sessions;
         let mut wanted = Vec::new();
-        for (id, row) in sessions.rows().skip(2) {
+        for row in sessions.configured() {
             let Some(cpu) = row.reservation.cpu else { continue };
-            let members: Vec<&Program> =
-                self.members(id).filter(|app| app.is_loaded()).filter_map(App::program).collect();
+            let members: Vec<&Program> = self
+                .members(row.id())
+                .filter(|app| app.is_loaded())
+                .filter_map(App::program)
+                .collect();
             let shares = shares(Some(cpu), members.len());
             wanted.extend(members.into_iter().zip(shares).map(|(program, share)| Wanted {
                 program: program.id(),
@@ -276,24 +279,27 @@ impl Programs {
     /// The sessions for operators.
     pub fn session_reports(&self) -> Vec<SessionReport> {
         let sessions = &self.scheduling.sessions;
-        sessions.rows().map(|(id, row)| self.session_report(id, row)).collect()
+        sessions.rows().iter().map(|row| self.session_report(row)).collect()
     }
 
-    fn session_report(&self, id: SessionId, row: &Row) -> SessionReport {
-        let members = match id {
-            SessionId::SYSTEM => self.system_members(),
-            _ => self.members(id).map(|app| self.member(app, row)).collect(),
-        };
+    fn session_report(&self, row: &Row) -> SessionReport {
+        let members = self.member_reports(row);
         let tick = self.scheduling.sessions.machine().tick;
-        let guarantee = guarantee((id, row), &members, tick);
+        let guarantee = guarantee(row, &members, tick);
         SessionReport {
-            id,
             name: row.name.clone(),
             cpu: row.reservation.cpu,
             adjusted: row.adjusted,
             resources: self.scheduling.sessions.resources(row),
             members,
             guarantee,
+        }
+    }
+
+    fn member_reports(&self, row: &Row) -> Vec<MemberReport> {
+        match row.id() {
+            SessionId::SYSTEM => self.system_members(),
+            id => self.members(id).map(|app| self.member(app, row)).collect(),
         }
     }
 
@@ -322,9 +328,8 @@ impl Programs {
         let mut phrases: Vec<String> = partition
             .map(|why| format!("reserved threads have no processors of their own: {why}"))
             .collect();
-        for (id, row) in self.scheduling.sessions.rows() {
-            let report = self.session_report(id, row);
-            for MemberReport { name, held } in report.members {
+        for row in self.scheduling.sessions.rows() {
+            for MemberReport { name, held } in self.member_reports(row) {
                 let why = match held {
                     Some(HeldBy::Weight { why, .. }) if why != WITH_EXTRA => {
                         format!(
@@ -349,13 +354,9 @@ impl Programs {
 }
 
 /// The guarantee of a session's processor time, as a sentence.
-fn guarantee(
-    (id, row): (SessionId, &Row),
-    members: &[MemberReport],
-    tick: Option<Duration>,
-) -> String {
+fn guarantee(row: &Row, members: &[MemberReport], tick: Option<Duration>) -> String {
     let held = || members.iter().filter_map(|member| member.held.as_ref());
-    let text = match id {
+    let text = match row.id() {
         SessionId::BEST_EFFORT => {
             "The processor time that reserved threads leave, in equal parts; a part of each processor always stays."
         }

@@ -143,12 +143,13 @@ fn percent(amount: u64, percent: u64) -> u64 {
 /// The amount of a resource that further reservations can have.
 pub(super) fn free(machine: &Machine, keys: &SessionKeys, rows: &[Row], resource: Resource) -> u64 {
     let all = capacity(machine, keys, resource);
-    let reserved = sum(rows.iter(), resource);
+    let reserved = sum(rows, resource);
     all.saturating_sub(kept(machine, keys, resource)).saturating_sub(reserved)
 }
 
-fn sum<'r>(rows: impl Iterator<Item = &'r Row>, resource: Resource) -> u64 {
-    rows.fold(0, |sum: u64, row| sum.saturating_add(row.reservation.of(resource)))
+/// The sum of the reservations of a resource.
+pub(super) fn sum(rows: &[Row], resource: Resource) -> u64 {
+    rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.reservation.of(resource)))
 }
 
 /// The largest virtual processor: what is left of a processor beside best effort and `system`.
@@ -187,7 +188,7 @@ pub(super) fn admit(machine: &Machine, keys: &SessionKeys, rows: &[Row]) -> Resu
                     free,
                     capacity: capacity(machine, keys, resource),
                     best_effort: kept(machine, keys, resource),
-                    others: sum(rows[..place].iter(), resource),
+                    others: sum(&rows[..place], resource),
                     is_single: false,
                 });
             }

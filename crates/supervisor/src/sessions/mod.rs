@@ -17,7 +17,7 @@ mod tests;
 
 use config::Sessions as SessionKeys;
 use control::session::{
-    BEST_EFFORT, CpuReservation, Reservation, Resource, ResourceReport, SYSTEM, SessionId,
+    BEST_EFFORT, CpuReservation, Reservation, Resource, ResourceReport, SYSTEM,
 };
 
 use self::admission::{Machine, Refusal, Row, admit, capacity, free, kept, of_system};
@@ -78,17 +78,11 @@ impl Sessions {
         Ok(())
     }
 
-    /// Sets keys of a session until the configuration is applied again. Returns the new reservation.
+    /// Sets keys of a session until the configuration is applied again.
     ///
     /// # Errors
     /// Why nothing has changed, as a phrase.
-    pub fn adjust(&mut self, name: &str, values: &[(String, u64)]) -> Result<&Row, String> {
-        let (place, rows) = self.adjusted(name, values)?;
-        self.rows = rows;
-        Ok(&self.rows[place])
-    }
-
-    fn adjusted(&self, name: &str, values: &[(String, u64)]) -> Result<(usize, Vec<Row>), String> {
+    pub fn adjust(&mut self, name: &str, values: &[(String, u64)]) -> Result<(), String> {
         if name == BEST_EFFORT {
             return Err(
                 "best-effort reserves nothing; best-effort-percent in [sessions] sets what \
@@ -114,7 +108,8 @@ impl Sessions {
             _ => Row { adjusted: true, ..Row::new(name, reservation) },
         };
         admit(&self.machine, &self.keys, &rows).map_err(|refusal| refusal.to_string())?;
-        Ok((place, rows))
+        self.rows = rows;
+        Ok(())
     }
 
     fn no_session(&self, name: &str) -> String {
@@ -122,19 +117,19 @@ impl Sessions {
         format!("there is no session {name:?}; the sessions are: {}", names.join(", "))
     }
 
-    /// The session with this number; best effort if none has it.
-    pub fn row(&self, id: SessionId) -> &Row {
-        self.rows.iter().find(|row| row.id() == id).unwrap_or(&self.rows[1])
+    /// All sessions.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
     }
 
-    /// All sessions with their numbers.
-    pub fn rows(&self) -> impl Iterator<Item = (SessionId, &Row)> {
-        self.rows.iter().map(|row| (row.id(), row))
+    /// The sessions besides the two that always exist.
+    pub fn configured(&self) -> &[Row] {
+        &self.rows[2..]
     }
 
-    /// The keys of the configuration.
-    pub fn keys(&self) -> &SessionKeys {
-        &self.keys
+    /// The sum of all configured reservations of processor time, in billionths of a processor.
+    pub fn reserved_cpu(&self) -> u64 {
+        admission::sum(self.configured(), Resource::Cpu)
     }
 
     /// The machine.

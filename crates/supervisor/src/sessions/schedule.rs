@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use control::session::{CpuReservation, PROCESSOR};
 
-use super::Sessions;
-
 /// The weight of an app without a session.
 pub const ORDINARY: u32 = 100;
 
@@ -83,14 +81,4 @@ pub fn weight(share: u64, all: u64, others: u32) -> u32 {
     let weight = wanted.div_ceil(u128::from(PROCESSOR - all));
     let weight = u64::try_from(weight).unwrap_or(MOST_WEIGHT).clamp(ORDINARY.into(), MOST_WEIGHT);
     u32::try_from(weight).unwrap_or(u32::MAX)
-}
-
-impl Sessions {
-    /// The sum of all configured reservations of processor time, in billionths of a processor.
-    pub fn reserved_cpu(&self) -> u64 {
-        let rows = self.rows.iter().skip(2);
-        rows.fold(0, |sum, row| {
-            sum.saturating_add(row.reservation.of(control::session::Resource::Cpu))
-        })
-    }
 }

@@ -1,11 +1,11 @@
 //! Tests admission and shares: ways to over-commit, and random rows with a seed.
 
 use config::{SessionConfig, Sessions as SessionKeys};
-use control::session::{CpuReservation, PROCESSOR, Reservation, Resource, SessionId};
+use control::session::{CpuReservation, PROCESSOR, Reservation, Resource};
 use proptest::prelude::*;
 
 use super::Sessions;
-use super::admission::{Machine, kept};
+use super::admission::{Machine, Row, kept};
 use super::schedule::{Deadline, ORDINARY, Share, shares, weight};
 
 const MACHINE: Machine = Machine {
@@ -35,6 +35,11 @@ fn owned(values: &[(&str, u64)]) -> Vec<(String, u64)> {
     values.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect()
 }
 
+/// The session of Rosemary's own programs.
+fn system(sessions: &Sessions) -> &Row {
+    &sessions.rows()[0]
+}
+
 /// The sum of what is reserved never exceeds the machine.
 fn check(sessions: &Sessions) {
     for resource in Resource::ALL {
@@ -42,7 +47,7 @@ fn check(sessions: &Sessions) {
             let all = sessions.resources(row);
             all.into_iter().find(|it| it.resource == resource).unwrap()
         };
-        let all: Vec<_> = sessions.rows().map(|(_, row)| reports(row)).collect();
+        let all: Vec<_> = sessions.rows().iter().map(reports).collect();
         let reserved: u128 = all.iter().map(|it| u128::from(it.reserved)).sum();
         let capacity = u128::from(all[0].capacity);
         assert!(reserved <= capacity, "{resource}: {reserved} of {capacity}");
@@ -54,7 +59,7 @@ fn check(sessions: &Sessions) {
 fn too_much(resource: Resource) -> Vec<Vec<(&'static str, u64)>> {
     let free = {
         let none = Sessions::new(MACHINE, SessionKeys::default()).unwrap();
-        let report = none.resources(none.row(SessionId::SYSTEM)).into_iter();
+        let report = none.resources(system(&none));
         report.into_iter().find(|it| it.resource == resource).unwrap().free
     };
     match resource {
@@ -99,7 +104,7 @@ fn forty_ways_to_over_commit_are_refused() {
             let reload = sessions.replace(keys(vec![row("b", &[]), row("a", &values)]));
             refused(reload.map_err(text), Some((&admitted, &sessions)));
 
-            let adjust = sessions.adjust("b", &owned(&values)).map(drop);
+            let adjust = sessions.adjust("b", &owned(&values));
             refused(adjust, Some((&admitted, &sessions)));
         }
     }
@@ -161,11 +166,11 @@ fn unknown_and_built_in_sessions_are_not_adjusted() {
     assert_eq!(sessions.system_cpu(), None, "memory limits no thread");
     sessions.adjust("system", &owned(&cpu(10))).unwrap();
     assert_eq!(sessions.system_cpu().unwrap().processors, 3, "two workers and the monitor");
-    let row = sessions.row(SessionId::SYSTEM);
+    let row = system(&sessions);
     assert_eq!((row.adjusted, row.reservation.of(Resource::Memory)), (true, 1 << 20));
     sessions.adjust("system", &owned(&[("runtime-us", 0)])).unwrap();
     assert_eq!(sessions.system_cpu(), None);
-    let kept = sessions.row(SessionId::SYSTEM).reservation.of(Resource::Cpu);
+    let kept = system(&sessions).reservation.of(Resource::Cpu);
     assert_eq!(kept, PROCESSOR / 5, "a tenth of each processor stays free for it");
 }
 
@@ -173,8 +178,8 @@ fn unknown_and_built_in_sessions_are_not_adjusted() {
 fn best_effort_always_keeps_its_part() {
     let all = [&cpu(85)[..], &[("processors", 2), ("packet-ins-percent", 95)]].concat();
     let sessions = Sessions::new(MACHINE, keys(vec![row("a", &all)])).unwrap();
-    assert_eq!(kept(&MACHINE, sessions.keys(), Resource::Cpu), PROCESSOR / 10);
-    assert_eq!(kept(&MACHINE, sessions.keys(), Resource::PacketIns), 5);
+    assert_eq!(kept(&MACHINE, &sessions.keys, Resource::Cpu), PROCESSOR / 10);
+    assert_eq!(kept(&MACHINE, &sessions.keys, Resource::PacketIns), 5);
     check(&sessions);
 }
 
