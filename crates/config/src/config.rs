@@ -267,13 +267,9 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Mistake`]: two bands overlap.
     pub fn policies(&self, apps: &[AppConfig]) -> Result<Vec<Policy>, ConfigError> {
-        let mut policies = policies::policies(apps, &self.text).map_err(|overlap| {
+        policies::policies(apps, &self.sessions, &self.text).map_err(|overlap| {
             ConfigError::mistake(self.file.as_deref().unwrap_or(Path::new("")), &self.text, overlap)
-        })?;
-        for (policy, app) in policies.iter_mut().zip(apps) {
-            policy.session = self.sessions.id_of(app.session.as_deref());
-        }
-        Ok(policies)
+        })
     }
 
     /// Judges whether `apps` fit together. The enabled apps run with these policies. Returns each fault with its place

@@ -1,18 +1,22 @@
 //! Makes the kernel's policies of apps: who receives a packet in which order, and who has which priorities.
 
 use control::policy::{Band, Policy};
-use control::session::SessionId;
 
 use super::app::AppConfig;
 use super::band;
 use super::findings::Finding;
 use super::position::line_of;
+use super::sessions::Sessions;
 
 /// Returns the policies of `apps`, in the same order. Only enabled apps run. `text` is the content of their file.
 ///
 /// # Errors
 /// Two bands overlap.
-pub(super) fn policies(apps: &[AppConfig], text: &str) -> Result<Vec<Policy>, Finding> {
+pub(super) fn policies(
+    apps: &[AppConfig],
+    sessions: &Sessions,
+    text: &str,
+) -> Result<Vec<Policy>, Finding> {
     if let Some(overlap) = overlaps(apps, text).next() {
         return Err(overlap);
     }
@@ -34,7 +38,7 @@ pub(super) fn policies(apps: &[AppConfig], text: &str) -> Result<Vec<Policy>, Fi
         quota: app.quota(),
         flows: app.flows,
         pace: app.pace,
-        session: SessionId::default(), // `Config` knows the sessions
+        session: sessions.id_of(app.session.as_deref()),
     };
     Ok(apps.iter().zip(bands).enumerate().map(policy).collect())
 }

@@ -3,7 +3,9 @@
 //! The reader checks each row alone. Whether the machine has as much as all rows reserve is known when Rosemary runs
 //! (`supervisor::sessions`).
 
-use control::session::{BEST_EFFORT, Reservation, SESSION_KEYS, SYSTEM, SessionId, key_range};
+use control::session::{
+    BEST_EFFORT, Reservation, SESSION_KEYS, SYSTEM, SessionId, key_range, takes_size,
+};
 
 use super::app::AppConfig;
 use super::limits::bytes;
@@ -58,11 +60,6 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// Whether the file reserves nothing.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.system.is_none()
-    }
-
     /// Whether an app may name this session.
     pub fn has(&self, name: &str) -> bool {
         name == BEST_EFFORT || self.rows.iter().any(|row| row.name == name)
@@ -146,7 +143,7 @@ impl Sessions {
             let Some((unit, most)) = key_range(key) else { continue };
             let amount = |it: &Value<'_>| {
                 let amount =
-                    it.number().or_else(|| bytes(it.text()?).filter(|_| is_bytes(unit)))?;
+                    it.number().or_else(|| bytes(it.text()?).filter(|_| takes_size(key)))?;
                 (amount <= most).then_some(amount)
             };
             if name == SYSTEM
@@ -198,11 +195,6 @@ impl Sessions {
     }
 }
 
-/// Whether a unit is that of bytes, which can be written as text.
-fn is_bytes(unit: &str) -> bool {
-    unit.starts_with("bytes")
-}
-
 #[cfg(test)]
 mod tests {
     use control::session::{CpuReservation, Resource};
@@ -218,7 +210,6 @@ mod tests {
     #[test]
     fn file_without_sessions_has_the_defaults() {
         assert_eq!(sessions("").unwrap(), Sessions::default());
-        assert!(Sessions::default().is_empty());
     }
 
     #[test]

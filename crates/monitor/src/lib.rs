@@ -342,9 +342,12 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let running: Vec<_> = numbers.iter().copied().zip(apps.iter().map(choice::App::name)).collect();
     let absent = numbers::absent(&state, &running, &config)?;
     let id = numbers::installation(&state)?;
-    let partition = machine::partition(options, &config);
+    let (partition, without_partition) = match machine::partition(options, &config) {
+        Ok(partition) => (partition, None),
+        Err(why) => (None, Some(why)),
+    };
     let settings = KernelSettings { listeners, plain, keys, workers, tuning, installation: id };
-    let machine = machine::find(&settings, &state_dir, partition.as_ref().ok());
+    let machine = machine::find(&settings, &state_dir, partition.as_ref());
     let sessions = machine::admit(machine, &config)?;
     let mut incidents = IncidentStore::load(state.path());
     incidents.set_time();
@@ -357,10 +360,6 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         incidents: incidents.incidents().clone(),
         state_dir: state_dir.clone(),
         quotas: config.quotas,
-    };
-    let (partition, without_partition) = match partition {
-        Ok(partition) => (partition, None),
-        Err(why) => (None, Some(why)),
     };
     let processes = Processes::new(&environment, partition, Instant::now());
     let planner = Planner { options: options.clone(), installation, state_dir, own, never };

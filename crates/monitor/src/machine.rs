@@ -50,12 +50,11 @@ pub(crate) fn partition(options: &Options, config: &Config) -> Result<Option<Par
 pub(crate) fn find(
     settings: &KernelSettings,
     state_dir: &Path,
-    partition: Option<&Option<Partition>>,
+    partition: Option<&Partition>,
 ) -> Machine {
     let usable = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let usable = u16::try_from(usable).unwrap_or(u16::MAX);
-    let of_partition = partition.and_then(Option::as_ref).map(|it| it.processors().len());
-    let of_partition = of_partition.and_then(|count| u16::try_from(count).ok());
+    let of_partition = partition.and_then(|it| u16::try_from(it.processors().len()).ok());
     let disk = rustix::fs::statvfs(state_dir);
     let file_max = fs::read_to_string("/proc/sys/fs/file-max").unwrap_or_default();
     Machine {
