@@ -14,9 +14,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
+
+pub use rustls::ClientConfig;
 
 pub use self::address::{Address, AddressError, Host};
 use self::stream::Stream;

@@ -77,8 +77,12 @@ pub fn reconcile(
     work.obsolete.extend(obsolete);
     work.refuse(&mut plan.refused);
     for group in groups(&work.wanted) {
-        group.iter().for_each(|row| work.bring_about(row));
-        group.iter().for_each(|row| work.refer_to(row));
+        for row in &group {
+            work.bring_about(row);
+        }
+        for row in &group {
+            work.refer_to(row);
+        }
         let keys = group.iter().map(|row| row.key.clone()).collect();
         let operations = std::mem::take(&mut work.operations);
         plan.groups.push(Group { keys, operations });
