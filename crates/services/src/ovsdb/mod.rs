@@ -59,7 +59,7 @@ struct Ticket {
 /// The service.
 #[derive(Debug)]
 pub struct Databases {
-    databases: Vec<Handle>,
+    handles: Vec<Handle>,
     bell: Doorbell,
     messages: Receiver<Message>,
     /// The requests of each client that wait for a database, and the sets of wanted rows among them.
@@ -113,7 +113,7 @@ impl Service for Databases {
             installation: control::app::Installation(0),
         });
         let tls = start.tls.then(|| client_config(fds)).transpose();
-        let mut databases = Vec::new();
+        let mut handles = Vec::new();
         for (number, OvsdbDatabase { name, address }) in start.databases.into_iter().enumerate() {
             let (commands, received) = channel();
             let (bell, theirs) = Doorbell::new()?;
@@ -135,10 +135,10 @@ impl Service for Databases {
                 notice_at: None,
             };
             std::thread::Builder::new().name("database".into()).spawn(move || worker.run())?;
-            databases.push(Handle { name, commands, bell: DoorbellSender::from_fd(theirs), state });
+            handles.push(Handle { name, commands, bell: DoorbellSender::from_fd(theirs), state });
         }
         let (pending, parts) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { databases, bell, messages, pending, parts })
+        Ok(Self { handles, bell, messages, pending, parts })
     }
 
     fn serve(&mut self, asked: Vec<ClientRequest>, clients: &mut Clients) {
@@ -155,7 +155,7 @@ impl Service for Databases {
     }
 
     fn set_apps(&mut self, names: Vec<String>) {
-        for database in &self.databases {
+        for database in &self.handles {
             database.send(Command::Apps(names.clone()));
         }
     }
@@ -167,7 +167,7 @@ impl Service for Databases {
     fn disconnected(&mut self, client: ClientId) {
         self.pending.remove(&client);
         self.parts.remove(&client);
-        for database in &self.databases {
+        for database in &self.handles {
             database.send(Command::Gone(client));
         }
     }
@@ -189,7 +189,7 @@ impl Databases {
             | Request::Watch { database } => *database,
             _ => return Some(refused(Reason::Malformed, "the request is of an unknown kind")),
         };
-        let Some(number) = self.databases.iter().position(|it| it.name == name) else {
+        let Some(number) = self.handles.iter().position(|it| it.name == name) else {
             let why = format!(
                 "there is no database {}; add [[ovsdb]] with this name to the configuration",
                 name.chars().take(64).flat_map(char::escape_debug).collect::<String>()
@@ -231,7 +231,7 @@ impl Databases {
             }
             _ => Command::Watch { ticket },
         };
-        if let Some(database) = self.databases.get(number) {
+        if let Some(database) = self.handles.get(number) {
             database.send(command);
         }
         None
@@ -243,7 +243,7 @@ impl Databases {
             is_connected: it.state.is_ok(),
             why: it.state.clone().err().unwrap_or_default(),
         };
-        Answer::Databases(self.databases.iter().map(of).collect())
+        Answer::Databases(self.handles.iter().map(of).collect())
     }
 
     /// Passes on the answers of the databases.
@@ -252,7 +252,7 @@ impl Databases {
         for message in self.messages.try_iter() {
             match message {
                 Message::State(number, state) => {
-                    if let Some(database) = self.databases.get_mut(number) {
+                    if let Some(database) = self.handles.get_mut(number) {
                         database.state = state;
                     }
                 }

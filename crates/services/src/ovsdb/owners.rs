@@ -40,7 +40,7 @@ pub(super) struct Owners {
     database: String,
     /// The part of an owner's name before the app's: it names this installation.
     prefix: String,
-    owners: BTreeMap<String, Owner>,
+    by_app: BTreeMap<String, Owner>,
     /// The apps that use the service; `None` before the monitor has named them.
     apps: Option<BTreeSet<String>>,
     /// The apps that used it earlier. Such an app may still run for a moment.
@@ -81,7 +81,7 @@ impl Owners {
         Self {
             database: database.to_owned(),
             prefix: format!("{installation:012x}/"),
-            owners: BTreeMap::new(),
+            by_app: BTreeMap::new(),
             apps: None,
             left: BTreeSet::new(),
         }
@@ -90,7 +90,7 @@ impl Owners {
     /// Sets the apps that use the service. Others lose their rows.
     pub(super) fn set_apps(&mut self, names: &[String], now: Instant) {
         let names: BTreeSet<String> = names.iter().cloned().collect();
-        for (app, owner) in &mut self.owners {
+        for (app, owner) in &mut self.by_app {
             if !names.contains(app) {
                 owner.wanted = None;
                 owner.rights.clear();
@@ -114,7 +114,7 @@ impl Owners {
         if self.left.contains(app) {
             return false;
         }
-        let owner = self.owners.entry(app.to_owned()).or_default();
+        let owner = self.by_app.entry(app.to_owned()).or_default();
         (owner.wanted, owner.rights) = (Some(rows), rights);
         owner.tickets.push(ticket);
         (owner.due, owner.pause, owner.is_done) = (Some(now), None, false);
@@ -123,7 +123,7 @@ impl Owners {
 
     /// Takes the requests that wait, because the connection has ended.
     pub(super) fn take_tickets(&mut self) -> Vec<Ticket> {
-        self.owners.values_mut().flat_map(|owner| std::mem::take(&mut owner.tickets)).collect()
+        self.by_app.values_mut().flat_map(|owner| std::mem::take(&mut owner.tickets)).collect()
     }
 
     /// The database has changed. Finds owners of rows of this installation that are not known.
@@ -131,12 +131,12 @@ impl Owners {
         for (_, row) in image.tables().flat_map(|table| image.rows(table)) {
             let owner = row.entry(ownership::IDS, ownership::OWNER);
             if let Some(app) = owner.and_then(|it| it.strip_prefix(&self.prefix))
-                && !self.owners.contains_key(app)
+                && !self.by_app.contains_key(app)
             {
-                self.owners.insert(app.to_owned(), Owner::default());
+                self.by_app.insert(app.to_owned(), Owner::default());
             }
         }
-        for owner in self.owners.values_mut() {
+        for owner in self.by_app.values_mut() {
             let at = now + owner.pause.unwrap_or(SETTLE);
             let at = owner.quiet_until.map_or(at, |quiet| quiet.max(at));
             owner.due = Some(owner.due.map_or(at, |due| due.min(at)));
@@ -146,7 +146,7 @@ impl Owners {
     /// When [`bring_about`](Self::bring_about) has something to do.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.apps.as_ref()?;
-        self.owners.values().filter_map(|owner| owner.due).min()
+        self.by_app.values().filter_map(|owner| owner.due).min()
     }
 
     /// Brings about the rows of the owners that are due.
@@ -160,11 +160,11 @@ impl Owners {
     ) -> Result<Vec<Outcome>, DriverError> {
         let Some(apps) = &self.apps else { return Ok(Vec::new()) };
         let is_due = |owner: &Owner| owner.due.is_some_and(|due| due <= now);
-        let due = self.owners.iter().filter(|(_, owner)| is_due(owner));
+        let due = self.by_app.iter().filter(|(_, owner)| is_due(owner));
         let due: Vec<String> = due.map(|(app, _)| app.clone()).collect();
         let mut outcomes = Vec::new();
         for app in due {
-            let Some(owner) = self.owners.get_mut(&app) else { continue };
+            let Some(owner) = self.by_app.get_mut(&app) else { continue };
             owner.due = None;
             // A new app may connect before the monitor has named it.
             let is_gone = !apps.contains(&app) && owner.wanted.is_none();
@@ -176,7 +176,7 @@ impl Owners {
             let outcome = owner.bring_about(context, is_gone, connection, now)?;
             outcomes.extend(outcome);
             if is_gone && owner.is_done && owner.due.is_none() {
-                self.owners.remove(&app);
+                self.by_app.remove(&app);
             }
         }
         Ok(outcomes)

@@ -90,7 +90,9 @@ impl<'a> Request<'a> {
                 let place = u8::from(*is_first) | u8::from(*is_last) << 1;
                 out.u8(3).short(database.as_bytes()).u8(place);
                 out.u16(u16::try_from(rows.len()).unwrap_or(u16::MAX));
-                rows.iter().for_each(|row| row.write(&mut out));
+                for row in rows {
+                    row.write(&mut out);
+                }
             }
             Self::Watch { database } => drop(out.u8(4).short(database.as_bytes())),
         }
@@ -224,7 +226,9 @@ impl Answer {
             }
             Self::Rows { rows, more } => {
                 out.u8(1).u8(u8::from(*more)).u16(count(rows.len()));
-                rows.iter().for_each(|row| row.write(&mut out));
+                for row in rows {
+                    row.write(&mut out);
+                }
             }
             Self::Part => drop(out.u8(2)),
             Self::Wanted { is_done, refused } => {

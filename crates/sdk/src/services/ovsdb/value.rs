@@ -237,7 +237,9 @@ impl Value {
         match self {
             Self::Set(atoms) => {
                 out.u8(0).0.extend(count(atoms.len()));
-                atoms.iter().for_each(|atom| atom.write(out));
+                for atom in atoms {
+                    atom.write(out);
+                }
             }
             Self::Map(pairs) => {
                 out.u8(1).0.extend(count(pairs.len()));
