@@ -1,8 +1,9 @@
-//! Databases of switches: the client against real and hostile servers, and the commands that use it.
+//! Databases of switches: the client against real and hostile servers, and the commands and the service that use it.
 
 mod adopt;
 mod client;
 mod hostile;
+mod service;
 
 use std::process::{Command, Output, Stdio};
 

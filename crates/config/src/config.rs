@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use control::kernel::{PlainTcp, Tuning};
 use control::policy::Policy;
-use control::service::ServiceQuotas;
+use control::service::{OvsdbDatabase, ServiceQuotas};
 use toml::de::DeTable;
 
 use super::app::{AppConfig, Manifests};
@@ -24,14 +24,14 @@ use super::supervision::{SafeMode, Supervision};
 use super::trust::{self, Trust};
 use super::value::Table;
 use super::zones::{self, Require};
-use super::{apps, policies, quotas};
+use super::{apps, ovsdb, policies, quotas};
 
 /// The apps that run if the operator names none, with the providers of the services that they name: the forwarder, and
 /// counters for operators, the page and the metrics.
 pub const DEFAULT_APPS: [&str; 2] = ["forwarding", "stats"];
 
 /// The keys at the top.
-pub const TOP_KEYS: [&str; 11] = [
+pub const TOP_KEYS: [&str; 12] = [
     "controller",
     "zones",
     "supervision",
@@ -42,6 +42,7 @@ pub const TOP_KEYS: [&str; 11] = [
     "sessions",
     "session",
     "trust",
+    "ovsdb",
     "app",
 ];
 
@@ -85,6 +86,8 @@ pub struct Config {
     pub sessions: Sessions,
     /// The developers whose packages may be installed and run.
     pub trust: Vec<Trust>,
+    /// The databases of switches.
+    pub ovsdb: Vec<OvsdbDatabase>,
     /// Processor time that a call of an app may use.
     pub hang: Option<Duration>,
     /// The apps, in the operator's order; `None` if there is no `[[app]]` at all.
@@ -226,6 +229,7 @@ impl Config {
             northbound: Northbound::read(&top),
             sessions,
             trust: top.get("trust").map(|it| trust::read(it, text)).unwrap_or_default(),
+            ovsdb: top.get("ovsdb").map(|it| ovsdb::read(&it, text)).unwrap_or_default(),
             ..Self::default()
         };
         if let Some(value) = top.get("app") {

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Config, ConfigError};
 
 /// The tables that are reserved as a whole.
-const TABLES: [&str; 2] = ["trust", "northbound"];
+const TABLES: [&str; 3] = ["trust", "northbound", "ovsdb"];
 
 /// The keys that are reserved in every table.
 const KEYS: [&str; 11] = [
@@ -30,7 +30,7 @@ const KEYS: [&str; 11] = [
 ];
 
 /// The capabilities that are reserved.
-const CAPABILITIES: [&str; 3] = ["experimenter", "fs.read", "net.connect"];
+const CAPABILITIES: [&str; 4] = ["experimenter", "fs.read", "net.connect", "ovsdb.write"];
 
 /// The text that the interface shows instead of a secret.
 pub const REDACTED: &str = "(redacted)";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use control::hosting::Hosting;
 use control::policy::{Capability, Grant};
-use control::service::Destination;
+use control::service::{Destination, OVSDB_WRITE, OvsdbRight};
 use names::{LONGEST_HOST, Service};
 
 use super::value::{Table, Value};
@@ -34,8 +34,10 @@ pub enum ServiceRight {
     Connect(Destination),
     /// `apps.limit:APP`: throttle or suspend that app.
     LimitApp(String),
-    /// A right without a scope, such as `topology.read`, in a service that an app provides.
+    /// A right without a scope, such as `topology.read`.
     Provided(Service, &'static str),
+    /// `ovsdb.write:DATABASE:BRIDGE:TABLE`: own rows of this table.
+    OvsdbWrite(OvsdbRight),
     /// `http.serve`: publish HTTP routes. The monitor connects the app with the HTTP interface.
     ServeHttp,
 }
@@ -43,17 +45,18 @@ pub enum ServiceRight {
 /// The name of [`ServiceRight::ServeHttp`].
 pub const SERVE_HTTP: &str = "http.serve";
 
-/// The rights in services that apps provide, with the service.
-const PROVIDED: [(&str, Service); 4] = [
+/// The rights without a scope, with the service.
+const PROVIDED: [(&str, Service); 5] = [
     ("topology.read", Service::Topology),
     ("topology.drain", Service::Topology),
     ("hosts.read", Service::Hosts),
     ("apps.read", Service::Apps),
+    ("ovsdb.read", Service::Ovsdb),
 ];
 
 /// Describes the valid forms, for error messages.
 pub(super) const FORMS: &str = "\"topology.read\", \"topology.drain\", \"hosts.read\", \"apps.read\", \"apps.limit:APP\", \"storage.read:APP\", \"storage.write:APP\" (another app's namespace), \
-                                \"net.connect:HOST:PORT\", \"http.serve\"";
+                                \"net.connect:HOST:PORT\", \"http.serve\", \"ovsdb.read\", \"ovsdb.write:DATABASE:BRIDGE:TABLE\"";
 
 impl ServiceRight {
     /// Parses a right as in the configuration; `None` if it has none of these forms.
@@ -68,6 +71,7 @@ impl ServiceRight {
         match right {
             "storage.read" if is_name(scope) => Some(Self::StorageRead(scope.into())),
             "apps.limit" if is_name(scope) => Some(Self::LimitApp(scope.into())),
+            OVSDB_WRITE => OvsdbRight::of_scope(scope).map(Self::OvsdbWrite),
             "storage.write" if is_name(scope) => Some(Self::StorageWrite(scope.into())),
             "net.connect" => {
                 let (name, port) = scope.rsplit_once(':')?;
@@ -81,6 +85,14 @@ impl ServiceRight {
         }
     }
 
+    /// Whether `most` grants all of this.
+    fn is_within(&self, most: &Self) -> bool {
+        match (self, most) {
+            (Self::OvsdbWrite(right), Self::OvsdbWrite(most)) => right.is_within(most),
+            _ => self == most,
+        }
+    }
+
     /// Returns the service of this right, which the app must name, too; `None` if it is in no such service.
     pub fn service(&self) -> Option<Service> {
         Some(match self {
@@ -88,6 +100,7 @@ impl ServiceRight {
             Self::Connect(_) => Service::Broker,
             Self::LimitApp(_) => Service::Apps,
             Self::Provided(service, _) => *service,
+            Self::OvsdbWrite(_) => Service::Ovsdb,
             Self::ServeHttp => return None,
         })
     }
@@ -101,6 +114,7 @@ impl std::fmt::Display for ServiceRight {
             Self::Connect(Destination { name, port }) => write!(f, "net.connect:{name}:{port}"),
             Self::LimitApp(app) => write!(f, "apps.limit:{app}"),
             Self::Provided(_, right) => f.write_str(right),
+            Self::OvsdbWrite(right) => right.fmt(f),
             Self::ServeHttp => f.write_str(SERVE_HTTP),
         }
     }
@@ -130,7 +144,9 @@ impl Granted {
         };
         beyond.read.retain(|path| !most.read.iter().any(|granted| within(path, granted)));
         beyond.services.retain(|it| !most.services.contains(it));
-        beyond.service_rights.retain(|it| !most.service_rights.contains(it));
+        beyond
+            .service_rights
+            .retain(|it| !most.service_rights.iter().any(|most| it.is_within(most)));
         beyond
     }
 
@@ -167,7 +183,8 @@ pub(super) fn read(table: Table<'_>, host: Hosting, default: Granted) -> Granted
         }
         granted = Granted { services: granted.services, ..listed };
     }
-    let named = "\"storage\", \"broker\", \"topology\", \"hosts\", \"stats\" or \"apps\"";
+    let named =
+        "\"storage\", \"broker\", \"topology\", \"hosts\", \"stats\", \"apps\" or \"ovsdb\"";
     let for_apps = |it: &Value<'_>| Service::named(it.text()?).filter(|it| it.is_for_apps());
     if let Some(mut services) = table.list("services", named, for_apps) {
         services.sort_unstable();
@@ -300,6 +317,9 @@ mod tests {
             "net.connect:192.0.2.1:80",
             "net.connect:2001:db8::1:80",
             "http.serve",
+            "ovsdb.read",
+            "ovsdb.write:edge-1:br0:QoS",
+            "ovsdb.write:*:*:Port.qos",
         ] {
             assert_eq!(ServiceRight::named(text).unwrap().to_string(), text);
         }
@@ -322,6 +342,10 @@ mod tests {
             "net.connect:example.org:http",
             "http.serve:80",
             "http",
+            "ovsdb.read:edge-1",
+            "ovsdb.write",
+            "ovsdb.write:edge-1",
+            "ovsdb.write:edge-1:br0:*",
         ] {
             assert_eq!(ServiceRight::named(text), None, "{text}");
         }

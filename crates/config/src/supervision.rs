@@ -13,7 +13,7 @@ pub const RESTART_KEYS: [&str; 4] =
     ["min-run-seconds", "longest-pause-seconds", "restarts", "window-seconds"];
 
 /// The keys of `[supervision]`.
-pub const SUPERVISION_KEYS: [&str; 14] = [
+pub const SUPERVISION_KEYS: [&str; 15] = [
     "min-run-seconds",
     "longest-pause-seconds",
     "restarts",
@@ -22,6 +22,7 @@ pub const SUPERVISION_KEYS: [&str; 14] = [
     "log",
     "storage",
     "broker",
+    "ovsdb",
     "hang-seconds",
     "leak-growth",
     "leak-window-seconds",
@@ -116,8 +117,8 @@ pub struct Supervision {
     pub kernel: RestartPolicy,
     /// The limits of the kernel.
     pub kernel_limits: Limits,
-    /// The policies of the log, the storage and the broker.
-    services: [RestartPolicy; 3],
+    /// The policies of the services, in the order of [`ServiceKind::ALL`].
+    services: [RestartPolicy; 4],
     /// Processor time that a service may use without an answer to the monitor.
     pub hang: Duration,
     /// Bytes by which the memory of the kernel or a service may grow steadily in `leak_window`.
@@ -138,7 +139,7 @@ impl Default for Supervision {
             apps: RestartPolicy::default(),
             kernel: RestartPolicy::of_kernel(),
             kernel_limits: Limits::of_kernel(),
-            services: [RestartPolicy::default(); 3],
+            services: [RestartPolicy::default(); 4],
             hang: Duration::from_secs(10),
             leak_growth: 256 << 20,
             leak_window: Duration::from_secs(600),
@@ -152,11 +153,12 @@ impl Default for Supervision {
 impl Supervision {
     /// The policy of a service.
     pub fn of_service(&self, kind: ServiceKind) -> RestartPolicy {
-        let [log, storage, broker] = self.services;
+        let [log, storage, broker, ovsdb] = self.services;
         match kind {
             ServiceKind::Log => log,
             ServiceKind::Storage => storage,
             ServiceKind::Broker => broker,
+            ServiceKind::Ovsdb => ovsdb,
         }
     }
 
@@ -183,12 +185,12 @@ impl Supervision {
             it.number().or_else(|| bytes(it.text()?)).filter(|it| (64 << 10..=1 << 40).contains(it))
         };
         let services =
-            |it: &Value<'_>| usize::try_from(it.number()?).ok().filter(|it| within(*it, (2, 3)));
+            |it: &Value<'_>| usize::try_from(it.number()?).ok().filter(|it| within(*it, (2, 4)));
         Self {
             apps: all.over(default.apps),
             kernel,
             kernel_limits: kernel_limits.map_or(default.kernel_limits, Limits::read_of_kernel),
-            services: [service("log"), service("storage"), service("broker")],
+            services: [service("log"), service("storage"), service("broker"), service("ovsdb")],
             hang: seconds(&table, "hang-seconds", (1.0, 3600.0)).unwrap_or(default.hang),
             leak_growth: table
                 .read("leak-growth", "bytes, such as \"256 MiB\", from 64 KiB to 1024 GiB", growth)
@@ -196,7 +198,7 @@ impl Supervision {
             leak_window: seconds(&table, "leak-window-seconds", (4.0, 86_400.0))
                 .unwrap_or(default.leak_window),
             failed_services: table
-                .read("failed-services", "a number of services, 2 or 3", services)
+                .read("failed-services", "a number of services from 2 to 4", services)
                 .unwrap_or(default.failed_services),
             failed_services_window: seconds(&table, "failed-services-seconds", (1.0, 3600.0))
                 .unwrap_or(default.failed_services_window),
@@ -309,7 +311,7 @@ mod tests {
             ("[supervision]\nmin-run-seconds = \"1\"", "\"1\"", "seconds, 0.1 to 3600"),
             ("[supervision]\nkernel = { restarts = 1 }", "\"restarts\"", "longest-pause-seconds"),
             ("[supervision]\nleak-growth = 1", "is 1", "\"256 MiB\""),
-            ("[supervision]\nfailed-services = 1", "is 1", "2 or 3"),
+            ("[supervision]\nfailed-services = 1", "is 1", "from 2 to 4"),
             ("[safe-mode]\napps = [\"A\"]", "\"A\"", "lower-case"),
             ("[safe-mode]\nhealth-seconds = 0", "is 0", "0.1 to 600"),
         ] {

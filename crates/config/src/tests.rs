@@ -361,7 +361,7 @@ fn default_file_has_every_key_commented_out() {
     let keys =
         keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS).chain(&NORTHBOUND_KEYS);
     let keys = keys.chain(&SUPERVISION_KEYS).chain(&SAFE_MODE_KEYS);
-    let keys = keys.chain(&SESSIONS_KEYS).chain(&SESSION_KEYS);
+    let keys = keys.chain(&SESSIONS_KEYS).chain(&SESSION_KEYS).chain(&OVSDB_KEYS);
     let is_deprecated = |key: &str| DEPRECATED.iter().any(|(deprecated, _)| *deprecated == key);
     for key in keys.filter(|key| !is_deprecated(key)) {
         let given = text
@@ -378,7 +378,7 @@ fn every_key_and_every_capability_is_documented() {
     let keys =
         keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS).chain(&NORTHBOUND_KEYS);
     let keys = keys.chain(&SUPERVISION_KEYS).chain(&SAFE_MODE_KEYS);
-    let keys = keys.chain(&SESSIONS_KEYS).chain(&SESSION_KEYS);
+    let keys = keys.chain(&SESSIONS_KEYS).chain(&SESSION_KEYS).chain(&OVSDB_KEYS);
     let is_deprecated = |key: &str| DEPRECATED.iter().any(|(deprecated, _)| *deprecated == key);
     for name in keys.copied().chain(Capability::NAMED.iter().map(|(name, _)| *name)) {
         let form = if is_deprecated(name) { format!("`{name}`") } else { format!("| `{name}` |") };

@@ -2,9 +2,13 @@
 //!
 //! All services use the same enums. Only the monitor holds the other end.
 
+use std::fmt;
+
 use names::Service;
 use serde::{Deserialize, Serialize};
 use sys::sandbox::Report;
+
+use crate::app::Installation;
 
 /// A service that is a program of its own. Other services are provided by apps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,11 +19,13 @@ pub enum ServiceKind {
     Storage,
     /// The broker, for apps.
     Broker,
+    /// The databases of switches, for apps.
+    Ovsdb,
 }
 
 impl ServiceKind {
     /// All services, in the order in which commands show them.
-    pub const ALL: [Self; 3] = [Self::Log, Self::Storage, Self::Broker];
+    pub const ALL: [Self; 4] = [Self::Log, Self::Storage, Self::Broker, Self::Ovsdb];
 
     /// The program that is this service for apps; `None` if an app or the monitor provides
     /// the service.
@@ -27,6 +33,7 @@ impl ServiceKind {
         match service {
             Service::Storage => Some(Self::Storage),
             Service::Broker => Some(Self::Broker),
+            Service::Ovsdb => Some(Self::Ovsdb),
             Service::Topology
             | Service::Hosts
             | Service::Stats
@@ -42,6 +49,7 @@ impl ServiceKind {
             Self::Log => None,
             Self::Storage => Some(Service::Storage),
             Self::Broker => Some(Service::Broker),
+            Self::Ovsdb => Some(Service::Ovsdb),
         }
     }
 
@@ -51,6 +59,7 @@ impl ServiceKind {
             Self::Log => "log",
             Self::Storage => Service::Storage.name(),
             Self::Broker => Service::Broker.name(),
+            Self::Ovsdb => Service::Ovsdb.name(),
         }
     }
 
@@ -60,6 +69,7 @@ impl ServiceKind {
             Self::Log => "rosemary-log",
             Self::Storage => "rosemary-storage",
             Self::Broker => "rosemary-broker",
+            Self::Ovsdb => "rosemary-ovsdb",
         }
     }
 
@@ -68,7 +78,7 @@ impl ServiceKind {
         match self {
             Self::Log => Some("log.redb"),
             Self::Storage => Some("storage.redb"),
-            Self::Broker => None,
+            Self::Broker | Self::Ovsdb => None,
         }
     }
 
@@ -87,6 +97,7 @@ impl ServiceKind {
             Self::Log => 0,
             Self::Storage => Service::Storage.number(), // from 1 on
             Self::Broker => Service::Broker.number(),
+            Self::Ovsdb => Service::Ovsdb.number(),
         }
     }
 }
@@ -95,13 +106,22 @@ impl ServiceKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServiceRequest {
     /// The first message: confine yourself and serve clients. Descriptor, for a service with state: its
-    /// state file. Answered by [`ServiceReply::Confined`] and then [`ServiceReply::Ready`], or by
+    /// state file; for the databases of switches with [`OvsdbStart::tls`]: certificate, key and authorities. Answered by [`ServiceReply::Confined`] and then [`ServiceReply::Ready`], or by
     /// [`ServiceReply::Unfit`] or [`ServiceReply::Failed`].
     Start {
         /// The sandbox to enter; `None` for no sandbox, which only tests request.
         sandbox: Option<ServiceSandbox>,
         /// The bounds of its state.
         quotas: ServiceQuotas,
+        /// For [`ServiceKind::Ovsdb`]: the databases.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ovsdb: Option<OvsdbStart>,
+    },
+    /// For [`ServiceKind::Ovsdb`]: the names of all apps that use the service, also of those that do not run at present. Rows of
+    /// other apps are removed.
+    Apps {
+        /// The names.
+        names: Vec<String>,
     },
     /// A new client. Descriptor: the client's socket ([`sys::packets`]), which alone identifies it.
     Client(ServiceClient),
@@ -112,6 +132,39 @@ pub enum ServiceRequest {
     },
     /// Finish the requests in hand and exit with code 0.
     Stop,
+}
+
+/// What the service of databases needs to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OvsdbStart {
+    /// The databases.
+    pub databases: Vec<OvsdbDatabase>,
+    /// Whether keys for TLS come with the message.
+    pub tls: bool,
+    /// The installation, which the owners of rows name: several Rosemarys may use a database.
+    pub installation: Installation,
+}
+
+/// A database of a switch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OvsdbDatabase {
+    /// The name by which apps and capabilities name it.
+    pub name: String,
+    /// `unix:PATH`, `tcp:HOST:PORT` or `ssl:HOST:PORT`.
+    pub address: String,
+}
+
+/// A right to write rows of databases.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OvsdbRight {
+    /// The database; `None` for all.
+    pub database: Option<String>,
+    /// The bridge; `None` for all, and for rows that belong to no bridge.
+    pub bridge: Option<String>,
+    /// The table.
+    pub table: String,
+    /// The column; `None` for all.
+    pub column: Option<String>,
 }
 
 /// The sandbox that a service must enter.
@@ -176,6 +229,9 @@ pub struct ClientRights {
     pub hosts: Vec<Destination>,
     /// Its right to the log.
     pub log: Option<LogRight>,
+    /// Where it may write rows of databases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ovsdb: Vec<OvsdbRight>,
     /// Its capabilities that concern services which apps provide, such as `topology.read`; `operator` for an operator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
@@ -212,6 +268,62 @@ pub struct Destination {
     pub port: u16,
 }
 
+/// The name of the right to write rows of databases.
+pub const OVSDB_WRITE: &str = "ovsdb.write";
+
+impl OvsdbRight {
+    /// Reads what follows `ovsdb.write:`; `None` if it is not `DATABASE:BRIDGE:TABLE` or `DATABASE:BRIDGE:TABLE.COLUMN`.
+    pub fn of_scope(text: &str) -> Option<Self> {
+        let is_name = |it: &str| {
+            (1..=64).contains(&it.len())
+                && it.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.@".contains(&it))
+        };
+        let is_word = |it: &str| {
+            (1..=64).contains(&it.len())
+                && it.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_')
+        };
+        let any = |it: &str| match it {
+            "*" => Some(None),
+            it => is_name(it).then(|| Some(it.to_owned())),
+        };
+        let mut parts = text.split(':');
+        let (database, bridge, table) = (parts.next()?, parts.next()?, parts.next()?);
+        let (table, column) = match table.split_once('.') {
+            Some((table, column)) => (table, Some(column)),
+            None => (table, None),
+        };
+        let fits = parts.next().is_none() && is_word(table) && column.is_none_or(is_word);
+        fits.then_some(())?;
+        let (database, bridge) = (any(database)?, any(bridge)?);
+        let (table, column) = (table.to_owned(), column.map(ToOwned::to_owned));
+        Some(Self { database, bridge, table, column })
+    }
+
+    /// Whether `most` grants all of this.
+    pub fn is_within(&self, most: &Self) -> bool {
+        let covers = |most: &Option<String>, it: &Option<String>| most.is_none() || most == it;
+        covers(&most.database, &self.database)
+            && covers(&most.bridge, &self.bridge)
+            && most.table == self.table
+            && covers(&most.column, &self.column)
+    }
+
+    /// Whether it is about this database.
+    pub fn is_of(&self, database: &str) -> bool {
+        self.database.as_deref().is_none_or(|it| it == database)
+    }
+}
+
+impl fmt::Display for OvsdbRight {
+    /// Writes the capability of the configuration.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let any = |it: &Option<String>| it.clone().unwrap_or_else(|| "*".to_owned());
+        let (database, bridge) = (any(&self.database), any(&self.bridge));
+        write!(f, "{OVSDB_WRITE}:{database}:{bridge}:{}", self.table)?;
+        self.column.as_ref().map_or(Ok(()), |column| write!(f, ".{column}"))
+    }
+}
+
 /// Sent by a service to the monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServiceReply {
@@ -244,4 +356,48 @@ pub enum ServiceReply {
         /// The reason, as a phrase.
         why: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_to_write_rows_are_read_as_they_are_written() {
+        for text in ["edge:br0:QoS", "*:*:Queue", "edge-1:*:Port.qos"] {
+            let right = OvsdbRight::of_scope(text).unwrap();
+            assert_eq!(right.to_string(), format!("ovsdb.write:{text}"));
+        }
+        for text in [
+            "",
+            "edge",
+            "edge:br0",
+            "edge:br0:",
+            "a:b:*",
+            "a:b:QoS:c",
+            "a b:c:QoS",
+            ":b:QoS",
+            "a:b:QoS.",
+        ] {
+            assert_eq!(OvsdbRight::of_scope(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn right_is_within_a_wider_one() {
+        let of = |text| OvsdbRight::of_scope(text).unwrap();
+        let wide = of("*:br0:QoS");
+        for (text, is_within) in [
+            ("edge:br0:QoS", true),
+            ("*:br0:QoS.queues", true),
+            ("edge:*:QoS", false),
+            ("edge:br1:QoS", false),
+            ("edge:br0:Queue", false),
+        ] {
+            assert_eq!(of(text).is_within(&wide), is_within, "{text}");
+        }
+        assert!(
+            !wide.is_within(&of("edge:br0:QoS")) && !of("*:*:Port").is_within(&of("*:*:Port.qos"))
+        );
+    }
 }

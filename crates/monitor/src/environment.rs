@@ -1,11 +1,12 @@
 //! The installation, users and limits for all programs, and the parts of programs that follow from them.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use config::{Limits, Require};
 use control::app::AbsentApp;
-use control::service::{ServiceKind, ServiceQuotas, ServiceSandbox};
+use control::service::{OvsdbStart, ServiceKind, ServiceQuotas, ServiceSandbox};
 use rustix::process::geteuid;
 use supervisor::effects::Effects;
 use supervisor::incidents::Incidents;
@@ -17,6 +18,7 @@ use sys::process::PidNamespace;
 use crate::error::StartError;
 use crate::installation::Installation;
 use crate::kernel_settings::KernelSettings;
+use crate::keys::SealedKeys;
 use crate::usage::Enforcement;
 use crate::users::Users;
 
@@ -35,6 +37,10 @@ pub(crate) struct Environment {
     pub(crate) state_dir: PathBuf,
     /// How much state services keep.
     pub(crate) quotas: ServiceQuotas,
+    /// The databases of switches.
+    pub(crate) databases: OvsdbStart,
+    /// The keys for TLS to switches, if there are some.
+    pub(crate) keys: Option<Rc<SealedKeys>>,
 }
 
 impl Environment {
@@ -71,6 +77,7 @@ impl Environment {
                 own_uid: geteuid().as_raw(),
                 state: kind.file().map(|name| self.state_dir.join(name)),
                 quotas: self.quotas,
+                ovsdb: (kind == ServiceKind::Ovsdb).then(|| self.databases.clone()),
             })
         };
         kinds.iter().map(parts).collect()

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::rc::Rc;
 
 use control::app::Installation;
 use control::kernel::{AnnouncedApp, KernelRequest, MAX_WORKERS, PlainTcp, Southbound, Tuning};
@@ -17,7 +18,7 @@ use supervisor::kernel::KernelStart;
 pub(crate) struct KernelSettings {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) plain: PlainTcp,
-    pub(crate) keys: Option<SealedKeys>,
+    pub(crate) keys: Option<Rc<SealedKeys>>,
     /// The number of worker threads; `None` for one per CPU.
     pub(crate) workers: Option<u16>,
     pub(crate) tuning: Tuning,
@@ -44,7 +45,7 @@ impl KernelStart for KernelSettings {
         let listeners = self.listeners.iter().map(Listener::listens_at).collect();
         let tls = self.keys.is_some();
         let sockets = self.listeners.iter().map(AsFd::as_fd);
-        let fds = duplicates(sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)));
+        let fds = duplicates(sockets.chain(self.keys.iter().flat_map(|keys| keys.fds())));
         let fds = fds.map_err(|error| error.to_string())?;
         let Self { plain, workers, tuning, installation, .. } = *self;
         let start = KernelRequest::Start {

@@ -85,7 +85,7 @@ use control::app::AppId;
 use control::incident::{Cause, Evidence, Program};
 use control::kernel::PlainTcp;
 use control::northbound::{ListenerRole, NorthboundSettings, OfctlRest};
-use control::service::ServiceKind;
+use control::service::{OvsdbStart, ServiceKind};
 use rustix::process::geteuid;
 use sdk::Limit;
 use sdk::services::Service;
@@ -346,7 +346,12 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         Ok(partition) => (partition, None),
         Err(why) => (None, Some(why)),
     };
-    let settings = KernelSettings { listeners, plain, keys, workers, tuning, installation: id };
+    let keys = keys.map(Rc::new);
+    let databases =
+        OvsdbStart { databases: config.ovsdb.clone(), tls: keys.is_some(), installation: id };
+    let kernel_keys = keys.clone();
+    let settings =
+        KernelSettings { listeners, plain, keys: kernel_keys, workers, tuning, installation: id };
     let machine = machine::find(&settings, &state_dir, partition.as_ref());
     let sessions = machine::admit(machine, &config)?;
     let mut incidents = IncidentStore::load(state.path());
@@ -360,6 +365,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         incidents: incidents.incidents().clone(),
         state_dir: state_dir.clone(),
         quotas: config.quotas,
+        databases,
+        keys,
     };
     let processes = Processes::new(&environment, partition, Instant::now());
     let planner = Planner { options: options.clone(), installation, state_dir, own, never };
@@ -404,7 +411,7 @@ fn parts(
     config: &Config,
     environment: &Environment,
 ) -> Result<Parts, StartError> {
-    let services = environment.services(&needed_services(&apps))?;
+    let services = environment.services(&needed_services(&apps, config))?;
     let apps = numbers.into_iter().zip(apps);
     let apps = apps.map(|(id, app)| {
         let demoted = demotions.why(app.name()).map(str::to_owned);
@@ -438,10 +445,14 @@ fn keys_for_switches(options: &Options, config: &Config) -> Result<Option<Sealed
     Ok(keys)
 }
 
-/// The log service, and the services that apps name.
-fn needed_services(apps: &[choice::App]) -> Vec<ServiceKind> {
+/// The log service, and the services that apps name. The service of databases also runs for databases alone, as it removes rows of apps
+/// that are gone.
+fn needed_services(apps: &[choice::App], config: &Config) -> Vec<ServiceKind> {
     let is_named = |it: Service| apps.iter().any(|app| app.spec.keys.services.contains(&it));
-    let is_needed = |kind: &ServiceKind| kind.for_apps().is_none_or(is_named);
+    let has_databases =
+        |kind: &ServiceKind| *kind == ServiceKind::Ovsdb && !config.ovsdb.is_empty();
+    let is_needed =
+        |kind: &ServiceKind| kind.for_apps().is_none_or(is_named) || has_databases(kind);
     ServiceKind::ALL.into_iter().filter(is_needed).collect()
 }
 

@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -34,6 +35,7 @@ pub(crate) use self::output::Stream;
 use self::process::Process;
 use crate::backtrace::{self, NotMade, PendingBacktrace};
 use crate::environment::Environment;
+use crate::keys::SealedKeys;
 use crate::log_forwarder::{self, InvalidReply, LogForwarder, REPLY_TIMEOUT};
 use crate::sandbox::RefusedCalls;
 use crate::usage::Enforcement;
@@ -68,6 +70,8 @@ pub(crate) struct Processes {
     running: BTreeMap<ProgramId, Running>,
     /// The directory of the services' state files.
     state_dir: PathBuf,
+    /// The keys for TLS to switches, if there are some.
+    keys: Option<Rc<SealedKeys>>,
     /// The user for the process that reads the files of a crashed kernel, if the monitor is root.
     reader: Option<u32>,
     /// The kernel's file as it was at the start of its process, for a backtrace.
@@ -116,6 +120,7 @@ impl Processes {
             partition,
             running: BTreeMap::new(),
             state_dir: environment.state_dir.clone(),
+            keys: environment.keys.clone(),
             reader: environment.users.for_nobody(),
             kernel_file: None,
             backtrace: None,

@@ -20,11 +20,13 @@ pub enum Service {
     Operator = 7,
     /// Flows that clients of Ryu's REST interface write. For Rosemary's own programs.
     Ofctl = 8,
+    /// The databases of switches.
+    Ovsdb = 9,
 }
 
 impl Service {
     /// All services.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Storage,
         Self::Broker,
         Self::Topology,
@@ -33,6 +35,7 @@ impl Service {
         Self::Apps,
         Self::Operator,
         Self::Ofctl,
+        Self::Ovsdb,
     ];
 
     /// Returns the service with this number in the ABI.
@@ -66,6 +69,7 @@ impl Service {
             Self::Apps => "apps",
             Self::Operator => "operator",
             Self::Ofctl => "ofctl",
+            Self::Ovsdb => "ovsdb",
         }
     }
 
@@ -73,7 +77,7 @@ impl Service {
     /// application of the same name provides a service with a table.
     pub fn table_slots(self) -> Option<u32> {
         match self {
-            Self::Storage | Self::Broker | Self::Apps => None,
+            Self::Storage | Self::Broker | Self::Apps | Self::Ovsdb => None,
             Self::Topology | Self::Stats => Some(1 << 17),
             Self::Hosts => Some(1 << 19),
             // It is empty: requests do everything.
@@ -89,6 +93,7 @@ impl Service {
             Self::Hosts => Some("hosts.read"),
             Self::Stats => Some("stats.read"),
             Self::Apps => Some("apps.read"),
+            Self::Ovsdb => Some("ovsdb.read"),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Its rows and bytes are bounded. A message of changes is applied wholly or not at all.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use thiserror::Error;
 
@@ -119,6 +120,13 @@ impl Image {
     /// Returns the rows of a table, by their identifiers.
     pub fn rows(&self, table: &str) -> impl Iterator<Item = (Uuid, &Row)> {
         self.tables.get(table).into_iter().flatten().map(|(uuid, row)| (*uuid, row))
+    }
+
+    /// Returns the rows of a table behind `after`, by their identifiers.
+    pub fn rows_after(&self, table: &str, after: Uuid) -> impl Iterator<Item = (Uuid, &Row)> {
+        let behind = (Bound::Excluded(after), Bound::Unbounded);
+        let rows = self.tables.get(table).into_iter();
+        rows.flat_map(move |rows| rows.range(behind)).map(|(uuid, row)| (*uuid, row))
     }
 
     /// Returns the number of rows of all tables.

@@ -9,6 +9,7 @@
 //! | [`transaction`], [`outcome`] | operations, checked by the schema; their results |
 //! | [`image`] | the copy of the database |
 //! | [`ownership`] | wanted rows of an owner become a transaction |
+//! | [`open_vswitch`] | the tables and columns of Open vSwitch |
 //! | [`driver`] | the only module with sockets: unix, TCP, TLS |
 //!
 //! Each byte of a server may be hostile. A message is at most 8 MiB, 64 brackets deep, and has at most 524,288 values; so parsing takes
@@ -27,6 +28,7 @@ pub mod client;
 pub mod driver;
 pub mod framing;
 pub mod image;
+pub mod open_vswitch;
 pub mod outcome;
 pub mod ownership;
 pub mod row;

@@ -126,7 +126,7 @@ pub enum Event<'a> {
     },
     /// The table of a service of this application was attached, or changed.
     Table(TableNews<'a>),
-    /// A service that an application or the monitor provides answered a request, or ended before it did.
+    /// Another service answered a request, or ended before it did.
     Served {
         /// The service.
         service: Service,
@@ -405,6 +405,7 @@ impl<'a> Event<'a> {
             | Service::Hosts
             | Service::Stats
             | Service::Apps
+            | Service::Ovsdb
             | Service::Operator
             | Service::Ofctl => Self::Served { service, request, answer: body.ok_or(Unavailable) },
         })

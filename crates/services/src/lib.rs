@@ -8,6 +8,7 @@
 //! | [`log`] | the log lines of all programs, for operators |
 //! | [`storage`] | durable key-value pairs |
 //! | [`broker`] | connections to hosts that the operator has granted |
+//! | [`ovsdb`] | the databases of switches |
 //!
 //! Each service is a folder here, a program in `bin/` and a list of system calls in
 //! `sys/src/sandbox/seccomp/lists/services.rs`. `docs/decisions/0003-services.md` gives the reasons.
@@ -20,5 +21,6 @@
 pub mod broker;
 pub mod disk;
 pub mod log;
+pub mod ovsdb;
 pub mod run;
 pub mod storage;

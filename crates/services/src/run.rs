@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use crate::disk::DiskError;
 use control::clients::{ClientId, ClientRequest, Clients};
-use control::service::{ServiceQuotas, ServiceReply, ServiceRequest, ServiceSandbox};
+use control::service::{OvsdbStart, ServiceQuotas, ServiceReply, ServiceRequest, ServiceSandbox};
 
 /// Maximum number of messages from the monitor per turn.
 const MESSAGES_PER_TURN: usize = 64;
@@ -46,18 +46,22 @@ pub trait Service: Sized {
     const PER_TURN: usize = 128;
 
     /// Returns its privileges beyond its clients' sockets.
-    fn needs() -> Needs;
+    fn needs(given: &Given) -> Needs;
 
-    /// Opens its state, which is in `file` if it uses one, limited by `quotas`. The process is
-    /// already confined.
+    /// Opens its state with what the monitor has passed. The process is already confined.
     ///
     /// # Errors
     /// Why it cannot serve.
-    fn open(file: Option<OwnedFd>, quotas: ServiceQuotas) -> Result<Self, OpenError>;
+    fn open(given: Given) -> Result<Self, OpenError>;
 
     /// Executes these requests in order and replies; replies may also follow later. `asked` is
     /// empty if [`wake_fd`](Self::wake_fd) or [`wake_at`](Self::wake_at) caused the turn.
     fn serve(&mut self, asked: Vec<ClientRequest>, clients: &mut Clients);
+
+    /// The monitor has sent the names of the apps that use the service.
+    fn set_apps(&mut self, names: Vec<String>) {
+        let _ = names;
+    }
 
     /// Returns the descriptor that becomes readable when the service has work of its own.
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -77,6 +81,27 @@ pub trait Service: Sized {
     /// A client has disconnected.
     fn disconnected(&mut self, client: ClientId) {
         let _ = client;
+    }
+}
+
+/// What the monitor passes to a service at its start.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// The descriptors: the state file, or the keys for TLS.
+    pub fds: Vec<OwnedFd>,
+    /// The bounds of its state.
+    pub quotas: ServiceQuotas,
+    /// The databases of switches, for the service that uses them.
+    pub ovsdb: Option<OvsdbStart>,
+}
+
+impl Given {
+    /// Takes the state file.
+    ///
+    /// # Errors
+    /// [`OpenError::NoFile`].
+    pub fn take_file(&mut self) -> Result<OwnedFd, OpenError> {
+        self.fds.pop().ok_or(OpenError::NoFile)
     }
 }
 
@@ -141,13 +166,14 @@ pub fn run<S: Service>(monitor: &Channel) -> Result<(), ServiceError> {
 
 fn start<S: Service>(monitor: &Channel) -> Result<S, ServiceError> {
     let (request, fds) = monitor.wait()?;
-    let ServiceRequest::Start { sandbox, quotas } = request else {
+    let ServiceRequest::Start { sandbox, quotas, ovsdb } = request else {
         return Err(ServiceError::OutOfOrder("another message before Start"));
     };
+    let given = Given { fds, quotas, ovsdb };
     if let Some(sandbox) = sandbox {
-        confine(monitor, &fds, sandbox, S::needs())?;
+        confine(monitor, &given.fds, sandbox, S::needs(&given))?;
     }
-    let service = S::open(fds.into_iter().next(), quotas).map_err(ServiceError::Open)?;
+    let service = S::open(given).map_err(ServiceError::Open)?;
     monitor.send(&ServiceReply::Ready, &[])?;
     info!(service = S::NAME, "service was ready");
     Ok(service)
@@ -182,7 +208,7 @@ fn serve_until_stopped<S: Service>(service: &mut S, monitor: &Channel) -> Result
     let mut reported = None;
     loop {
         let ready = wait(service, monitor, &clients);
-        if !handle_monitor(monitor, &mut clients)? {
+        if !handle_monitor(monitor, service, &mut clients)? {
             return Ok(());
         }
         serve_ready(service, &mut clients, ready);
@@ -241,10 +267,15 @@ fn wait<S: Service>(service: &S, monitor: &Channel, clients: &Clients) -> Vec<Cl
 }
 
 /// Handles messages from the monitor, a bounded number per turn; returns `false` for stop.
-fn handle_monitor(monitor: &Channel, clients: &mut Clients) -> Result<bool, ServiceError> {
+fn handle_monitor<S: Service>(
+    monitor: &Channel,
+    service: &mut S,
+    clients: &mut Clients,
+) -> Result<bool, ServiceError> {
     for _ in 0..MESSAGES_PER_TURN {
         match monitor.receive() {
             Ok((ServiceRequest::Stop, _)) => return Ok(false),
+            Ok((ServiceRequest::Apps { names }, _)) => service.set_apps(names),
             Ok((ServiceRequest::Client(client), fds)) => {
                 let socket = fds.into_iter().next();
                 let socket = socket.ok_or(ServiceError::OutOfOrder("Client without a socket"))?;

@@ -41,7 +41,7 @@ impl Storage {
             .unwrap();
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
         ours.send(
-            &ServiceRequest::Start { sandbox: None, quotas: ServiceQuotas::default() },
+            &ServiceRequest::Start { sandbox: None, quotas: ServiceQuotas::default(), ovsdb: None },
             &[file.unwrap().as_fd()],
         )
         .unwrap();

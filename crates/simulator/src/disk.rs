@@ -39,7 +39,7 @@ const APPS: [(&str, Stage, &[Service]); 8] = [
     ("sieve", Stage::Guard(Fail::Open), &[]),
     ("alpha", Stage::Control, &[Service::Topology, Service::Storage]),
     ("beta", Stage::Control, &[Service::Apps]),
-    ("gamma", Stage::Control, &[Service::Broker]),
+    ("gamma", Stage::Control, &[Service::Broker, Service::Ovsdb]),
     ("snake", Stage::Control, &[]),
     ("eye", Stage::Observe, &[Service::Topology]),
 ];
@@ -126,6 +126,7 @@ pub(crate) fn service_parts(kinds: &[ServiceKind]) -> Vec<ServiceParts> {
         own_uid: 1000,
         state: kind.file().map(|name| Path::new("/state").join(name)),
         quotas: ServiceQuotas::default(),
+        ovsdb: None,
     };
     kinds.iter().map(parts).collect()
 }

@@ -66,7 +66,8 @@ impl Armed {
 }
 
 /// The kinds of programs.
-pub(crate) const KINDS: [&str; 6] = ["kernel", "zone", "log", "storage", "broker", "northbound"];
+pub(crate) const KINDS: [&str; 7] =
+    ["kernel", "zone", "log", "storage", "broker", "ovsdb", "northbound"];
 
 /// The faults of every kind of program.
 const OF_ALL: [&str; 15] = [
@@ -88,7 +89,7 @@ const OF_ALL: [&str; 15] = [
 ];
 
 /// Further faults of some kinds.
-const OF_SOME: [(&str, &[&str]); 6] = [
+const OF_SOME: [(&str, &[&str]); 7] = [
     (
         "kernel",
         &[
@@ -109,6 +110,7 @@ const OF_SOME: [(&str, &[&str]); 6] = [
     ("log", &["leaks", "reports a failure", "reports", "is silent"]),
     ("storage", &["leaks", "reports a failure", "reports"]),
     ("broker", &["leaks", "reports a failure"]),
+    ("ovsdb", &["leaks", "reports a failure"]),
     ("northbound", &["leaks", "reports a failure"]),
 ];
 

@@ -186,6 +186,14 @@ impl Programs {
         }
     }
 
+    /// Tells the service of databases which apps there are, if that has changed.
+    pub(crate) fn announce_apps(&mut self) {
+        // Rows stay while Rosemary does not run.
+        if !self.is_stopping() {
+            self.services.announce(&self.apps);
+        }
+    }
+
     /// Schedules the start of the kernel and the services. Zones follow when the kernel is ready.
     pub(crate) fn request_start(&mut self, now: Instant) {
         self.kernel.program.request_start(now);

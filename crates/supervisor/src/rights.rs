@@ -33,6 +33,10 @@ pub fn of(apps: &[(AppId, &AppSpec)]) -> (Vec<ClientRights>, Vec<(String, String
                     rights.names.push(right.to_string());
                     continue;
                 }
+                ServiceRight::OvsdbWrite(right) => {
+                    rights.ovsdb.push(right.clone());
+                    continue;
+                }
                 ServiceRight::Connect(host) => {
                     rights.hosts.push(host.clone());
                     continue;

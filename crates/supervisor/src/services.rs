@@ -82,6 +82,18 @@ impl Services {
         self.running.iter().any(|service| service.kind == kind)
     }
 
+    /// Sends the service of databases the names of the apps that use it, if they have changed.
+    pub(crate) fn announce(&mut self, apps: &[App]) {
+        let Some(service) = self.running.iter_mut().find(|it| it.kind == ServiceKind::Ovsdb) else {
+            return;
+        };
+        let uses = |app: &&App| app.uses(Named::Ovsdb) && app.keeps_rows();
+        let mut names: Vec<String> = apps.iter().filter(uses).map(|it| it.name.clone()).collect();
+        names.sort();
+        names.dedup();
+        service.announce(&names);
+    }
+
     /// The numbers of their programs.
     pub fn ids(&self) -> impl Iterator<Item = ProgramId> {
         self.running.iter().map(|service| service.program.id())

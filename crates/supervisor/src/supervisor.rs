@@ -98,6 +98,7 @@ impl Supervisor {
             Event::Reload(who) => self.must_reload = Some(who),
             Event::Terminate => self.terminate(now),
         }
+        self.programs.announce_apps();
     }
 
     /// When [`Event::Time`] is due.

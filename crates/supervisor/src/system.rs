@@ -65,11 +65,12 @@ pub trait System: fmt::Debug {
     /// Why there are none, as a phrase.
     fn sockets(&self, kind: Sockets) -> Result<[Fd; 2], String>;
 
-    /// The state file of a service, locked, for the user `owner`; created if it is missing. `None` for a service without state.
+    /// The descriptors with which a service starts: its state file, locked, for the user `owner`, created if it is missing; for the
+    /// service of databases the keys for TLS, if there are some. None for another service.
     ///
     /// # Errors
-    /// Why it cannot be used, as a phrase with its path.
-    fn state_file(&self, service: ServiceKind, owner: Option<u32>) -> Result<Option<Fd>, String>;
+    /// Why a file cannot be used, as a phrase with its path.
+    fn files_of(&self, service: ServiceKind, owner: Option<u32>) -> Result<Vec<Fd>, String>;
 
     /// Whether all lines of the log are stored, or cannot be.
     fn is_log_stored(&self) -> bool;
@@ -147,7 +148,7 @@ impl System for Nothing {
         Err("there are no descriptors".into())
     }
 
-    fn state_file(&self, _: ServiceKind, _: Option<u32>) -> Result<Option<Fd>, String> {
+    fn files_of(&self, _: ServiceKind, _: Option<u32>) -> Result<Vec<Fd>, String> {
         Err("there are no files".into())
     }
 

@@ -436,14 +436,14 @@ fn owner_changes_its_own_rows_alone() {
         let mut carry_out = |wanted: &[WantedRow]| -> anyhow::Result<(usize, usize, usize)> {
             let schema = db.schema().context("a schema")?.clone();
             let scope = Scope { bridges: Some(["s1".to_owned()].into()), ..Scope::default() };
-            let plan = reconcile(db.image(), &schema, "app", &scope, wanted);
+            let plan = reconcile(db.image(), &schema, "app", std::slice::from_ref(&scope), wanted);
             ensure!(plan.refused.is_empty(), "{:?}", plan.refused);
             let operations = plan.operations();
             if !operations.is_empty() {
                 db.transact(&operations, SOON)?;
             }
             // The answer follows the update, so the image is current.
-            let again = reconcile(db.image(), &schema, "app", &scope, wanted);
+            let again = reconcile(db.image(), &schema, "app", std::slice::from_ref(&scope), wanted);
             ensure!(again.is_done(), "one transaction is enough: {again:?}");
             let count = |table| db.image().rows(table).count();
             Ok((operations.len(), count("QoS"), count("Queue")))

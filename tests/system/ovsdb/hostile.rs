@@ -17,7 +17,7 @@ use super::errors;
 const ADDRESS_SPACE: u32 = 512 * 1024;
 
 /// Bytes that a hostile server sends after it has read the first request, in pieces, and then again and again.
-type Attack = fn(piece: u32) -> Option<Vec<u8>>;
+pub(super) type Attack = fn(piece: u32) -> Option<Vec<u8>>;
 
 fn chunk(byte: u8) -> Vec<u8> {
     vec![byte; 64 * 1024]
@@ -28,7 +28,7 @@ fn once(piece: u32, text: &str) -> Option<Vec<u8>> {
 }
 
 /// The attacks, with a word of the error.
-const ATTACKS: [(&str, Attack, &str); 15] = [
+pub(super) const ATTACKS: [(&str, Attack, &str); 15] = [
     ("nothing", |_| None, "closed the connection"),
     ("a TLS record", |it| once(it, "\x16\x03\x01\x02\x00"), "begins no JSON object"),
     ("HTTP", |it| once(it, "HTTP/1.1 400 Bad Request\r\n\r\n"), "begins no JSON object"),
@@ -88,7 +88,7 @@ const ATTACKS: [(&str, Attack, &str); 15] = [
 ];
 
 /// Serves one connection. It ends with the attack or when the client closes.
-fn serve(listener: &TcpListener, attack: Attack) -> std::io::Result<()> {
+pub(super) fn serve(listener: &TcpListener, attack: Attack) -> std::io::Result<()> {
     let (mut client, _) = listener.accept()?;
     let _size = client.read(&mut [0; 4096])?;
     for piece in 0.. {

@@ -38,7 +38,7 @@ const OTHER: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO4";
 
 /// A key of a table that occurs once, another value than the default, and the outcome.
 #[rustfmt::skip]
-const TABLES: [(&str, &str, &str, Outcome); 47] = [
+const TABLES: [(&str, &str, &str, Outcome); 48] = [
     ("controller", "listen", "[\"127.0.0.1:7000\"]", Refused),
     ("controller", "vtep-listen", "[\"127.0.0.1:7004\"]", Refused),
     ("controller", "openflow", "[\"1.3\"]", Refused),
@@ -63,6 +63,7 @@ const TABLES: [(&str, &str, &str, Outcome); 47] = [
     ("supervision", "log", "{ restarts = 7 }", Refused),
     ("supervision", "storage", "{ restarts = 7 }", Refused),
     ("supervision", "broker", "{ restarts = 7 }", Refused),
+    ("supervision", "ovsdb", "{ restarts = 7 }", Refused),
     ("supervision", "hang-seconds", "11", Refused),
     ("supervision", "leak-growth", "\"99 MiB\"", Refused),
     ("supervision", "leak-window-seconds", "99", Refused),
@@ -239,7 +240,10 @@ fn change_of_each_key_of_a_table_is_applied_or_refused_by_name() {
     for (table, keys) in tables {
         covers(TABLES.iter().filter(|it| it.0 == table).map(|it| it.1), keys.iter());
     }
-    covers(tables.iter().map(|it| it.0).chain(["session", "trust", "app"]), TOP_KEYS.iter());
+    covers(
+        tables.iter().map(|it| it.0).chain(["session", "trust", "ovsdb", "app"]),
+        TOP_KEYS.iter(),
+    );
 }
 
 #[test]
@@ -322,6 +326,17 @@ fn change_of_each_key_of_a_developer_is_known() {
         assert_eq!(reload(&developer(KEY, joe, ""), &new, key), Some(Known), "{key}");
     }
     covers(OF_TRUST.iter().map(|it| it.0), TRUST_KEYS.iter());
+}
+
+#[test]
+fn change_of_databases_is_refused() {
+    let database = |name: &str, address: &str| {
+        format!("[[ovsdb]]\nname = \"{name}\"\naddress = \"{address}\"\n")
+    };
+    let old = database("a", "tcp:127.0.0.1:1");
+    for new in [database("b", "tcp:127.0.0.1:1"), database("a", "tcp:127.0.0.1:2"), String::new()] {
+        assert_eq!(reload(&old, &new, "ovsdb"), Some(Refused), "{new}");
+    }
 }
 
 #[test]

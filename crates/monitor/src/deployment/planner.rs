@@ -98,6 +98,7 @@ impl Planner {
             ("zones.require", shown(&config.require)),
             ("[storage]", shown(&(config.quotas.storage_bytes, config.quotas.storage_keys))),
             ("[log]", shown(&config.quotas.log_bytes)),
+            ("[[ovsdb]]", shown(&config.ovsdb)),
             ("[supervision]", shown(&rules)),
             ("[safe-mode]", shown(&config.safe_mode)),
             ("sessions.partition", shown(&config.sessions.partition)),

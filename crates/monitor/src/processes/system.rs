@@ -16,7 +16,7 @@ use sys::packets::Packets;
 use sys::process::{Memory, Thread, Usage, main_thread, named_thread, processor_time};
 use tracing::warn;
 
-use super::{Processes, state_file};
+use super::{Processes, duplicates, state_file};
 
 impl System for Processes {
     fn sample(&self, program: ProgramId) -> Option<Sample> {
@@ -91,12 +91,16 @@ impl System for Processes {
         Ok([first.into_fd().into(), second.into_fd().into()])
     }
 
-    fn state_file(&self, service: ServiceKind, owner: Option<u32>) -> Result<Option<Fd>, String> {
-        let Some(name) = service.file() else { return Ok(None) };
+    fn files_of(&self, service: ServiceKind, owner: Option<u32>) -> Result<Vec<Fd>, String> {
+        if service == ServiceKind::Ovsdb {
+            let keys = self.keys.iter().flat_map(|keys| keys.fds());
+            return duplicates(keys).map_err(|error| error.to_string());
+        }
+        let Some(name) = service.file() else { return Ok(Vec::new()) };
         let path = self.state_dir.join(name);
         let file = state_file::open(&path, owner);
         let file = file.map_err(|error| format!("could not open {}: {error}", path.display()))?;
-        Ok(Some(Fd::new(file.into())))
+        Ok(vec![Fd::new(file.into())])
     }
 
     fn is_log_stored(&self) -> bool {

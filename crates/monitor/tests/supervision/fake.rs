@@ -58,7 +58,9 @@ fn play() {
     let fake = Fake { behaviour, monitor: Channel::from_stdin().unwrap(), name };
     match fake.name.file_name().and_then(|name| name.to_str()) {
         Some("rosemary-kernel") => fake.kernel(),
-        Some("rosemary-log" | "rosemary-storage" | "rosemary-broker") => fake.service(),
+        Some("rosemary-log" | "rosemary-storage" | "rosemary-broker" | "rosemary-ovsdb") => {
+            fake.service()
+        }
         _ => fake.zone(),
     }
 }
@@ -136,7 +138,7 @@ impl Fake {
                     }
                     self.monitor.send(&ServiceReply::Pong { number }, &[]).unwrap();
                 }
-                Err(ChannelError::WouldBlock) => {}
+                Ok((ServiceRequest::Apps { .. }, _)) | Err(ChannelError::WouldBlock) => {}
                 Ok((ServiceRequest::Stop, _)) | Err(_) => return,
             }
             let mut room = vec![0; 64 * 1024];

@@ -35,7 +35,7 @@ impl Instance {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let dir = tempfile::tempdir_in(tmp).unwrap();
         let monitor = env!("CARGO_BIN_EXE_rosemary-monitor");
-        for program in ["kernel", "zone", "log", "storage", "broker"] {
+        for program in ["kernel", "zone", "log", "storage", "broker", "ovsdb"] {
             fake::link(tmp, &dir.path().join(format!("rosemary-{program}")));
         }
         fs::hard_link(monitor, dir.path().join("rosemary-monitor")).unwrap();

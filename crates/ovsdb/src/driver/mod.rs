@@ -10,12 +10,14 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
+
+pub use rustls::ClientConfig;
 
 pub use self::address::{Address, AddressError, Host};
 use self::stream::Stream;
@@ -127,11 +129,30 @@ impl Connection {
         settings: Settings,
         limit: Duration,
     ) -> Result<Self, DriverError> {
-        let client = Client::new(wanted, settings, Instant::now());
-        let buffer = vec![0; BUFFER];
-        let mut connection = Self { server, client, stream: None, events: VecDeque::new(), buffer };
+        let mut connection = Self::new(server, wanted, settings);
         connection.connect(limit)?;
         Ok(connection)
+    }
+
+    /// Returns a connection that does not exist yet: [`reconnect`](Self::reconnect) makes it.
+    pub fn new(server: Server, wanted: Wanted, settings: Settings) -> Self {
+        let client = Client::new(wanted, settings, Instant::now());
+        Self { server, client, stream: None, events: VecDeque::new(), buffer: vec![0; BUFFER] }
+    }
+
+    /// Returns when the back-off allows the next connection; `None` if it allows one now.
+    pub fn reconnect_at(&self) -> Option<Instant> {
+        self.client.reconnect_at()
+    }
+
+    /// Returns when [`next_event`](Self::next_event) has to be called although the server sends nothing.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.client.deadline()
+    }
+
+    /// Returns the socket, which becomes readable when the server sends; `None` without a connection.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.stream.as_ref().map(Stream::socket)
     }
 
     /// Connects again after an error, when the back-off allows it, and waits until the image shows the database.

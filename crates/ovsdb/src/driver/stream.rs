@@ -2,6 +2,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, TcpStream, ToSocketAddrs as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -104,6 +105,14 @@ impl Stream {
     /// Whether TLS has records for the socket.
     fn wants_write(&self) -> bool {
         matches!(self, Self::Tls(session, _) if session.wants_write())
+    }
+
+    /// Returns the socket.
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(socket) => socket.as_fd(),
+            Self::Tcp(socket) | Self::Tls(_, socket) => socket.as_fd(),
+        }
     }
 
     /// Returns the address of this end; `None` for a socket of this machine.

@@ -1,5 +1,6 @@
 //! Which tables, columns and bridges an owner may write.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{IDS, WantedRow};
@@ -32,14 +33,28 @@ pub struct Scope {
     pub bridges: Option<BTreeSet<String>>,
 }
 
+/// Returns a phrase about what the row would write beyond each of the scopes; `None` if it is within one of them.
+///
+/// Of several phrases, it is the one of a scope that has the row's table.
+pub(super) fn beyond_all(
+    scopes: &[Scope],
+    wanted: &WantedRow,
+    owner: &str,
+    rows: &Bridges<'_>,
+) -> Option<String> {
+    let mut found = format!("the table {}", wanted.table);
+    for scope in scopes {
+        let beyond = scope.beyond(wanted, owner, rows)?;
+        if scope.has_table(&wanted.table) {
+            found = beyond;
+        }
+    }
+    Some(found)
+}
+
 impl Scope {
     /// Returns a phrase about what the row would write beyond the scope; `None` if it writes nothing beyond.
-    pub(super) fn beyond(
-        &self,
-        wanted: &WantedRow,
-        owner: &str,
-        rows: &Bridges<'_>,
-    ) -> Option<String> {
+    fn beyond(&self, wanted: &WantedRow, owner: &str, rows: &Bridges<'_>) -> Option<String> {
         let names = wanted.row.columns().map(|(name, _)| name).filter(|name| *name != IDS);
         let parent = wanted.parent.as_ref().map(|it| (it.table.as_str(), it.column.as_str()));
         if !self.has_table(&wanted.table) {
@@ -96,6 +111,8 @@ pub(super) struct Bridges<'a> {
     image: &'a Image,
     /// The rows that refer to a row.
     referrers: BTreeMap<Uuid, BTreeSet<Uuid>>,
+    /// The results of [`names`](Self::names): many wanted rows have the same parent.
+    known: RefCell<BTreeMap<Uuid, BTreeSet<&'a str>>>,
 }
 
 impl<'a> Bridges<'a> {
@@ -108,7 +125,7 @@ impl<'a> Bridges<'a> {
                 }
             }
         }
-        Self { image, referrers }
+        Self { image, referrers, known: RefCell::default() }
     }
 
     /// Whether a row belongs to the owner, or to these bridges and to no other.
@@ -118,7 +135,8 @@ impl<'a> Bridges<'a> {
         if rows.any(is_own) {
             return true;
         }
-        let found = self.names(uuid);
+        let mut known = self.known.borrow_mut();
+        let found = known.entry(uuid).or_insert_with(|| self.names(uuid));
         !found.is_empty() && found.iter().all(|name| bridges.contains(*name))
     }
 

@@ -50,19 +50,19 @@ fn parent(table: &str, number: u8, column: &str) -> Parent {
 }
 
 fn plan(rows: &[(&str, u8, Row)], wanted: &[WantedRow]) -> Plan {
-    super::reconcile(&image(rows), &schema(), "app", &Scope::default(), wanted)
+    super::reconcile(&image(rows), &schema(), "app", &[Scope::default()], wanted)
 }
 
 /// Returns the operations for rows that are all accepted.
 fn reconcile(image: &Image, schema: &Schema, owner: &str, wanted: &[WantedRow]) -> Vec<Operation> {
-    let plan = super::reconcile(image, schema, owner, &Scope::default(), wanted);
+    let plan = super::reconcile(image, schema, owner, &[Scope::default()], wanted);
     assert_eq!(plan.refused, []);
     plan.operations()
 }
 
 /// Returns why the only refused row is.
 fn refusal(image: &Image, wanted: &[WantedRow]) -> OwnershipError {
-    let plan = super::reconcile(image, &schema(), "app", &Scope::default(), wanted);
+    let plan = super::reconcile(image, &schema(), "app", &[Scope::default()], wanted);
     plan.refused.into_iter().next().unwrap().error
 }
 
@@ -309,7 +309,8 @@ fn rows_beyond_the_scope_are_refused() {
     };
     let rows = bridges();
     let refused = |scope: &Scope, wanted: &[WantedRow]| {
-        let plan = super::reconcile(&image(&rows), &schema(), "app", scope, wanted);
+        let plan =
+            super::reconcile(&image(&rows), &schema(), "app", std::slice::from_ref(scope), wanted);
         plan.refused.iter().map(|it| it.error.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(refused(&scope("left", &["qos"]), &quality()), Vec::<String>::new());
@@ -335,7 +336,56 @@ fn row_that_is_no_longer_granted_is_removed() {
     let scope = Scope { bridges: Some(["right".to_owned()].into()), ..Scope::default() };
     let mut rows = existing();
     rows.push(("Bridge", 10, bridges().remove(0).2));
-    let plan = super::reconcile(&image(&rows), &schema(), "app", &scope, &quality());
+    let plan = super::reconcile(&image(&rows), &schema(), "app", &[scope], &quality());
     let deleted = plan.removal.iter().filter(|it| matches!(it, Operation::Delete { .. })).count();
     assert_eq!((plan.refused.len(), deleted), (1, 1), "{plan:?}");
+}
+
+#[test]
+fn row_within_any_scope_is_granted() {
+    let table = |name: &str, columns: &[&str]| {
+        let columns = columns.iter().map(|it| (*it).to_owned()).collect();
+        (name.to_owned(), Columns::Only(columns))
+    };
+    let scope = |tables: Vec<(String, Columns)>| Scope {
+        tables: Some(tables.into_iter().collect()),
+        bridges: None,
+    };
+    let queue = scope(vec![table("Queue", &["name"])]);
+    let qos = scope(vec![table("QoS", &["type", "queues"]), table("Port", &["qos"])]);
+    let rows = image(&[("Port", 1, port(Value::none()))]);
+    let refused = |scopes: &[Scope]| {
+        let plan = super::reconcile(&rows, &schema(), "app", scopes, &quality());
+        plan.refused.into_iter().map(|it| it.error.to_string()).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(refused(&[queue.clone(), qos]), "");
+    let narrow = scope(vec![table("QoS", &["type", "queues"])]);
+    assert!(refused(&[narrow, queue]).contains("the column Port.qos"));
+    assert!(refused(&[]).contains("the table QoS"));
+}
+
+/// Each row refers to the next, and the last one to nothing that is wanted.
+#[test]
+fn long_chain_is_refused_in_time() {
+    let queues = |next: usize| Value::map([(0, Atom::NamedUuid(format!("q{next}")))]);
+    let link =
+        |it: usize| wanted("QoS", &format!("q{it}"), Row::new().with("queues", queues(it + 1)));
+    let rows: Vec<WantedRow> = (0..20_000).map(link).collect();
+    let start = std::time::Instant::now();
+    let refused = plan(&[], &rows).refused;
+    assert_eq!(refused.len(), rows.len());
+    let took = start.elapsed();
+    assert!(took < std::time::Duration::from_secs(20), "{took:?}");
+}
+
+#[test]
+fn many_rows_without_a_mistake_are_grouped_in_time() {
+    let row =
+        |it: usize| wanted("Queue", &format!("q{it}"), Row::new().with("name", Value::one("s")));
+    let rows: Vec<WantedRow> = (0..20_000).map(row).collect();
+    let start = std::time::Instant::now();
+    let plan = plan(&[], &rows);
+    assert_eq!((plan.groups.len(), plan.refused.len()), (rows.len(), 0));
+    let took = start.elapsed();
+    assert!(took < std::time::Duration::from_secs(20), "{took:?}");
 }

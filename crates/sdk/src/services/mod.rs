@@ -16,6 +16,7 @@
 //! | [`hosts`] | where each host is, and its addresses |
 //! | [`layout`] | where a table's records are |
 //! | [`operator`] | changes of switches that people request |
+//! | [`ovsdb`] | the databases of switches |
 //! | [`stats`] | counters and rates of switches |
 //! | [`table`] | tables that services publish, and the changes of their records |
 //! | [`user`] | the user for whom the HTTP interface sends a request |
@@ -35,6 +36,7 @@ pub mod host;
 pub mod hosts;
 pub mod layout;
 pub mod operator;
+pub mod ovsdb;
 pub mod stats;
 pub mod storage;
 pub mod table;

@@ -21,9 +21,9 @@ use sys::doorbell::{Doorbell, DoorbellSender};
 use sys::sandbox::Limits;
 use sys::sandbox::seccomp::Profile;
 
-use crate::run::{Needs, OpenError, Service};
+use crate::run::{Given, Needs, OpenError, Service};
 use control::clients::{ClientId, ClientRequest, Clients, Reply};
-use control::service::{Destination, ServiceQuotas};
+use control::service::Destination;
 
 /// Maximum number of pending connections per client.
 const MAX_PER_CLIENT: usize = 4;
@@ -42,7 +42,7 @@ const BUFFER: usize = 32 << 10;
 const MAX_ADDRESSES: usize = 4;
 
 /// Files that the resolver reads.
-const FILES: [&str; 6] = [
+pub(crate) const RESOLVER_FILES: [&str; 6] = [
     "/etc/resolv.conf",
     "/etc/hosts",
     "/etc/nsswitch.conf",
@@ -83,13 +83,13 @@ struct Attempt {
 impl Service for Broker {
     const NAME: &'static str = "broker";
 
-    fn needs() -> Needs {
+    fn needs(_: &Given) -> Needs {
         let limits = Limits { descriptors: 512, threads: 64, file_size: 0, memory: None };
-        let read = FILES.iter().map(Into::into).collect();
+        let read = RESOLVER_FILES.iter().map(Into::into).collect();
         Needs { profile: Profile::Broker, network: true, read, limits }
     }
 
-    fn open(_file: Option<OwnedFd>, _quotas: ServiceQuotas) -> Result<Self, OpenError> {
+    fn open(_: Given) -> Result<Self, OpenError> {
         let (bell, wake) = Doorbell::new()?;
         let (pending, threads) = (Vec::new(), 0);
         Ok(Self {

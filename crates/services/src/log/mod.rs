@@ -8,7 +8,6 @@
 mod store;
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
 
 use sys::sandbox::Limits;
 use sys::sandbox::seccomp::Profile;
@@ -16,7 +15,7 @@ use tracing::{error, info};
 
 use self::store::{LogStore, Page, Part};
 use crate::disk::{Disk, DiskError};
-use crate::run::{Needs, OpenError, Service};
+use crate::run::{Given, Needs, OpenError, Service};
 use control::clients::{ClientRequest, Clients, Reply};
 use control::log::{LogReply, LogRequest};
 use control::service::ServiceKind;
@@ -42,14 +41,14 @@ impl Service for Log {
     // Each request may scan many lines, and the monitor's lines must not wait long.
     const PER_TURN: usize = 4;
 
-    fn needs() -> Needs {
+    fn needs(_: &Given) -> Needs {
         let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40, memory: None };
         Needs { profile: Profile::Log, network: false, read: Vec::new(), limits }
     }
 
-    fn open(file: Option<OwnedFd>, quotas: ServiceQuotas) -> Result<Self, OpenError> {
-        let file = file.ok_or(OpenError::NoFile)?;
-        Ok(Self::of(File::from(file), quotas))
+    fn open(mut given: Given) -> Result<Self, OpenError> {
+        let file = given.take_file()?;
+        Ok(Self::of(File::from(file), given.quotas))
     }
 
     fn serve(&mut self, asked: Vec<ClientRequest>, clients: &mut Clients) {

@@ -8,7 +8,6 @@ pub mod engine;
 pub mod redb;
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use sdk::services::storage::{Answer, Refused, Request};
@@ -20,10 +19,9 @@ use tracing::error;
 use self::engine::{Engine, Op, Outcome};
 use self::redb::Redb;
 use crate::disk::DiskError;
-use crate::run::{Needs, OpenError, Service};
+use crate::run::{Given, Needs, OpenError, Service};
 use control::clients::{ClientId, ClientRequest, Clients, Reply};
 use control::service::ServiceKind;
-use control::service::ServiceQuotas;
 
 /// This service.
 const OURS: ServiceKind = ServiceKind::Storage;
@@ -71,14 +69,14 @@ enum Plan<'a> {
 impl Service for Storage {
     const NAME: &'static str = "storage";
 
-    fn needs() -> Needs {
+    fn needs(_: &Given) -> Needs {
         let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40, memory: None };
         Needs { profile: Profile::Storage, network: false, read: Vec::new(), limits }
     }
 
-    fn open(file: Option<OwnedFd>, quotas: ServiceQuotas) -> Result<Self, OpenError> {
-        let file = file.ok_or(OpenError::NoFile)?;
-        let engine = Redb::open(File::from(file), quotas)?;
+    fn open(mut given: Given) -> Result<Self, OpenError> {
+        let file = given.take_file()?;
+        let engine = Redb::open(File::from(file), given.quotas)?;
         Ok(Self::of(engine))
     }
 

@@ -6,7 +6,7 @@ use sdk::services::storage::Expect;
 use sys::packets::Packets;
 
 use super::*;
-use control::service::{ClientRights, Namespace, ServiceClient};
+use control::service::{ClientRights, Namespace, ServiceClient, ServiceQuotas};
 
 struct Bench {
     storage: Storage,

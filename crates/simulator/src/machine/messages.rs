@@ -45,7 +45,8 @@ impl Machine {
             | Message::Northbound(NorthboundRequest::Stop) => {
                 self.stop(program, tape);
             }
-            Message::Service(ServiceRequest::Client(_)) | Message::Northbound(_) => {}
+            Message::Service(ServiceRequest::Client(_) | ServiceRequest::Apps { .. })
+            | Message::Northbound(_) => {}
         }
     }
 

@@ -101,14 +101,14 @@ impl System for Machine {
         Ok([self.fd.clone(), self.fd.clone()])
     }
 
-    fn state_file(&self, service: ServiceKind, _: Option<u32>) -> Result<Option<Fd>, String> {
+    fn files_of(&self, service: ServiceKind, _: Option<u32>) -> Result<Vec<Fd>, String> {
         if service.file().is_none() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         if self.disk.is_full() && self.disk.take_out_of_descriptors() {
             return Err("could not open its state: no space is left".into());
         }
-        Ok(Some(self.fd.clone()))
+        Ok(vec![self.fd.clone()])
     }
 
     fn is_log_stored(&self) -> bool {

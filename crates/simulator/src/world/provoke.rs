@@ -43,7 +43,8 @@ impl World {
                     28..43 => "zone",
                     43..60 => "log",
                     60..73 => "storage",
-                    73..87 => "broker",
+                    73..80 => "broker",
+                    80..87 => "ovsdb",
                     _ => "northbound",
                 };
                 let (fault, provoked) = provoke(kind, &mut self.machine, &mut self.tape);

@@ -8,8 +8,8 @@ use control::kernel::KernelRequest;
 use control::operator::ProgramState;
 use control::policy::Stage;
 
-use super::App;
 use super::host_state::HostState;
+use super::{App, Role};
 
 /// Whether an app is to run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -159,6 +159,12 @@ impl App {
             self.intent.flows = OnStop::Keep;
         }
         is_due.then(|| AbsentApp { app: self.id, name: self.name.clone(), remove: true })
+    }
+
+    /// Whether its rows in databases stay: it is to run, or its stop leaves its flows too.
+    pub(crate) fn keeps_rows(&self) -> bool {
+        let is_removed = self.spec.keys.on_stop == OnStop::Remove && self.intent.is_stopped();
+        matches!(self.role(), Role::Current | Role::Candidate | Role::Successor) && !is_removed
     }
 
     /// The request for a new kernel to leave the app out of its plan, if the operator has stopped it.

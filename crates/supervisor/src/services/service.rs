@@ -12,7 +12,8 @@ use config::{Limits, Supervision};
 use control::incident::Cause;
 use control::operator::{ProgramState, ServiceStatus};
 use control::service::{
-    ServiceClient, ServiceKind, ServiceQuotas, ServiceReply, ServiceRequest, ServiceSandbox,
+    OvsdbStart, ServiceClient, ServiceKind, ServiceQuotas, ServiceReply, ServiceRequest,
+    ServiceSandbox,
 };
 use sys::process::PidNamespace;
 use tracing::error;
@@ -43,6 +44,8 @@ pub struct ServiceParts {
     pub state: Option<PathBuf>,
     /// How much state it keeps.
     pub quotas: ServiceQuotas,
+    /// The databases of [`ServiceKind::Ovsdb`].
+    pub ovsdb: Option<OvsdbStart>,
 }
 
 /// One service.
@@ -56,6 +59,10 @@ pub struct Service {
     /// The path of its state file; `None` for a service without state.
     state: Option<PathBuf>,
     quotas: ServiceQuotas,
+    /// The databases of [`ServiceKind::Ovsdb`].
+    ovsdb: Option<OvsdbStart>,
+    /// The names of apps that were last sent to [`ServiceKind::Ovsdb`]; `None` if this process has not received them.
+    announced: Option<Vec<String>>,
     /// Why its state file could not be opened, if so.
     not_opened: Option<String>,
     /// Why it is held, if its state file is damaged. To replace the file, the operator stops Rosemary, so the file is
@@ -72,7 +79,8 @@ pub struct Service {
 impl Service {
     /// Describes the service without starting it.
     pub fn new(parts: ServiceParts, rules: &Supervision, outbox: (Effects, Incidents)) -> Self {
-        let ServiceParts { kind, executable, apart, sandbox, own_uid, state, quotas } = parts;
+        let ServiceParts { kind, executable, apart, sandbox, own_uid, state, quotas, ovsdb } =
+            parts;
         Self {
             kind,
             program: Program::new(
@@ -88,6 +96,8 @@ impl Service {
             own_uid,
             state,
             quotas,
+            ovsdb,
+            announced: None,
             not_opened: None,
             disk_failure: None,
             damaged: None,
@@ -106,8 +116,8 @@ impl Service {
         if let Some(why) = &self.damaged {
             return self.program.hold(now, why);
         }
-        let state = match system.state_file(self.kind, self.run_as()) {
-            Ok(state) => state,
+        let files = match system.files_of(self.kind, self.run_as()) {
+            Ok(files) => files,
             Err(why) => return self.hold(why, now),
         };
         self.not_opened = None;
@@ -116,8 +126,10 @@ impl Service {
         self.answers.restart();
         self.leak.restart();
         self.program.start(now);
-        let (sandbox, quotas) = (self.sandbox, self.quotas);
-        self.program.send(ServiceRequest::Start { sandbox, quotas }, state.into_iter().collect());
+        self.announced = None;
+        let (sandbox, quotas, ovsdb) = (self.sandbox, self.quotas, self.ovsdb.clone());
+        let ovsdb = ovsdb.map(|it| OvsdbStart { tls: !files.is_empty(), ..it });
+        self.program.send(ServiceRequest::Start { sandbox, quotas, ovsdb }, files);
     }
 
     /// Holds the service until its state file can be opened, and logs each reason once.
@@ -199,7 +211,7 @@ impl Service {
     pub fn not_stored(&self) -> Option<String> {
         let what = match self.kind {
             ServiceKind::Log => "lines of the log",
-            ServiceKind::Storage | ServiceKind::Broker => "data of apps",
+            ServiceKind::Storage | ServiceKind::Broker | ServiceKind::Ovsdb => "data of apps",
         };
         self.disk_failure.as_ref().map(|why| format!("{what} cannot be stored: {why}"))
     }
@@ -227,6 +239,14 @@ impl Service {
             (ProgramState::Running, _) => Ok(()),
             (state @ ProgramState::Held, Some(why)) => Err(format!("the {name} is {state}: {why}")),
             (state, _) => Err(format!("the {name} is {state}")),
+        }
+    }
+
+    /// Sends it the names of the apps that use it, if this process does not have them yet.
+    pub fn announce(&mut self, names: &[String]) {
+        if self.is_ready() && self.announced.as_deref() != Some(names) {
+            self.program.send(ServiceRequest::Apps { names: names.to_vec() }, Vec::new());
+            self.announced = Some(names.to_vec());
         }
     }
 

@@ -103,7 +103,7 @@ pub struct Sandbox<'a> {
     pub never: &'a [PathBuf],
     /// Its private `/tmp`, if it gets one. It is then the working directory, otherwise `/` is.
     pub tmp: Option<Tmp>,
-    /// Whether it keeps the machine's network. Only the broker does, which connects for apps.
+    /// Whether it keeps the machine's network. Only the broker and the service of databases do.
     pub network: bool,
     /// Its resource limits.
     pub limits: Limits,

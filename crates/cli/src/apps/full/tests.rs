@@ -59,6 +59,7 @@ fn report() -> AppReport {
             namespaces: vec![namespace],
             hosts: vec![host],
             log: None,
+            ovsdb: Vec::new(),
             names: Vec::new(),
         },
         read: vec!["/etc/hosts".into()],

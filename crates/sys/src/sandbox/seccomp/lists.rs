@@ -20,7 +20,7 @@ use self::monitor::{MONITOR, OLD_MONITOR};
 use self::northbound::NORTHBOUND;
 pub(crate) use self::python::LISTENER_OPTIONS;
 use self::python::{LOCKS, OLD_PYTHON, PYTHON};
-use self::services::{BROKER, OLD_BROKER, OWN_FILE, REPORT, SERVICE};
+use self::services::{BROKER, OLD_BROKER, OVSDB, OWN_FILE, REPORT, SERVICE};
 pub use self::watched::{EMULATED, watched};
 
 /// The list of system calls of a kind of process.
@@ -40,6 +40,8 @@ pub enum Profile {
     Storage,
     /// The broker service.
     Broker,
+    /// The service of databases.
+    Ovsdb,
     /// The HTTP interface.
     Northbound,
     /// The monitor, and its children until they confine themselves.
@@ -49,7 +51,7 @@ pub enum Profile {
 impl Profile {
     /// Every profile of a confined process.
     #[cfg(test)]
-    pub(super) const CONFINED: [Self; 8] = [
+    pub(super) const CONFINED: [Self; 9] = [
         Self::Zone,
         Self::Python,
         Self::Security,
@@ -57,6 +59,7 @@ impl Profile {
         Self::Log,
         Self::Storage,
         Self::Broker,
+        Self::Ovsdb,
         Self::Northbound,
     ];
 
@@ -65,7 +68,12 @@ impl Profile {
     pub(crate) fn passes_descriptors(self) -> bool {
         match self {
             Self::Kernel | Self::Broker | Self::Northbound | Self::Monitor => true,
-            Self::Zone | Self::Python | Self::Security | Self::Log | Self::Storage => false,
+            Self::Zone
+            | Self::Python
+            | Self::Security
+            | Self::Log
+            | Self::Storage
+            | Self::Ovsdb => false,
         }
     }
 
@@ -89,6 +97,7 @@ impl Profile {
             Self::Kernel => &[PROGRAM, MAKES, OLD_PROGRAM, KERNEL, OLD_KERNEL],
             Self::Log | Self::Storage => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, REPORT, OWN_FILE],
             Self::Broker => &[PROGRAM, MAKES, OLD_PROGRAM, SERVICE, BROKER, OLD_BROKER],
+            Self::Ovsdb => &[PROGRAM, MAKES, OLD_PROGRAM, SERVICE, REPORT, OVSDB, OLD_BROKER],
             Self::Northbound => &[PROGRAM, MAKES, OLD_PROGRAM, NORTHBOUND, OLD_KERNEL],
             Self::Monitor => &[
                 PROGRAM,

@@ -1,5 +1,5 @@
-//! Lists the services' system calls besides those of every program. No service starts a process, and only the broker
-//! creates sockets and opens files.
+//! Lists the services' system calls besides those of every program. No service starts a process, and only the broker and the service of
+//! databases create sockets and open files.
 
 use super::{Condition, SyscallRule, always, when};
 
@@ -72,6 +72,45 @@ pub(super) const BROKER: &[SyscallRule] = &[
     always("newfstatat", libc::SYS_newfstatat), // C: the same
     always("statx", libc::SYS_statx), // std
     always("pread64", libc::SYS_pread64), // the loader
+    always("faccessat2", libc::SYS_faccessat2), // the loader
+];
+
+/// Address families of connections to databases, and to name servers.
+const OF_DATABASES: &[u32] = &[
+    libc::AF_UNIX.cast_unsigned(), // a database of this machine
+    libc::AF_INET.cast_unsigned(),
+    libc::AF_INET6.cast_unsigned(),
+    libc::AF_NETLINK.cast_unsigned(), // C: the machine's addresses, by which it sorts those of a name
+];
+
+/// Options of setsockopt(2).
+const OPTIONS_OF_DATABASES: &[(libc::c_int, libc::c_int)] = &[
+    (libc::IPPROTO_IP, libc::IP_RECVERR), // C: name servers that cannot be reached
+    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER), // C: name servers
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVERR), // the same
+    (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER), // the same
+    (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY), // some C libraries: name servers
+    (libc::IPPROTO_TCP, libc::TCP_NODELAY), // connections
+    (libc::SOL_SOCKET, libc::SO_RCVTIMEO), // connections: no call waits without an end
+    (libc::SOL_SOCKET, libc::SO_SNDTIMEO), // the same
+];
+
+/// Connections to databases, names of hosts, and the keys for TLS, which came as descriptors.
+#[rustfmt::skip]
+pub(super) const OVSDB: &[SyscallRule] = &[
+    when("socket", libc::SYS_socket, Condition::OneOf(0, OF_DATABASES)), // connections, name servers
+    always("connect", libc::SYS_connect), // the same
+    always("bind", libc::SYS_bind), // C: asking the system for addresses
+    always("getsockname", libc::SYS_getsockname), // C: sorting addresses
+    always("getpeername", libc::SYS_getpeername), // std
+    always("getsockopt", libc::SYS_getsockopt), // a connection's error
+    when("setsockopt", libc::SYS_setsockopt, Condition::SocketOption(OPTIONS_OF_DATABASES)), // C: name servers; connections
+    always("sendmmsg", libc::SYS_sendmmsg), // C: name servers
+    when("ioctl", libc::SYS_ioctl, Condition::OneOf(1, IOCTL)), // see the list
+    when("openat", libc::SYS_openat, Condition::ToRead(2)), // C: /etc/hosts, libraries
+    always("newfstatat", libc::SYS_newfstatat), // C: the same
+    always("statx", libc::SYS_statx), // std; the length of the keys
+    always("pread64", libc::SYS_pread64), // the loader; the keys
     always("faccessat2", libc::SYS_faccessat2), // the loader
 ];
 
