@@ -1,6 +1,6 @@
 //! Adds up the resources that apps and Rosemary's programs use, for each hour.
 //!
-//! The caller passes totals of processes ([`Used`]) and of the kernel's messages ([`Traffic`]), which begin at 0 with each process. An
+//! The caller passes totals of processes ([`Usage`]) and of the kernel's messages ([`Traffic`]), which begin at 0 with each process. An
 //! account grows by the difference to the last total, so a restart of any process neither loses nor repeats an amount: the last
 //! totals of a process are read after its end.
 //!
@@ -19,7 +19,7 @@ use crate::effects::ProgramId;
 /// Seconds of an hour.
 const HOUR_S: u64 = 3_600;
 
-/// The hour that has the sum of all hours before the first one that is kept.
+/// The key of the sum of all hours that are no longer kept apart.
 const EARLIER: u64 = 0;
 
 /// Most hours that are kept apart: 31 days.
@@ -42,7 +42,7 @@ pub struct Member {
 
 /// The use of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Used {
+pub struct Usage {
     /// Processor time since its start.
     pub cpu: Duration,
     /// Bytes of memory, now.
@@ -94,7 +94,7 @@ impl Accounts {
     }
 
     /// A process has used this since its start.
-    pub fn used(&mut self, program: ProgramId, member: &Member, used: Used, now: Instant) {
+    pub fn used(&mut self, program: ProgramId, member: &Member, used: Usage, now: Instant) {
         let last = self.processes.insert(program, (used.cpu, now));
         // Without an earlier total the memory is counted from the next one on.
         let (cpu, at) = last.unwrap_or((Duration::ZERO, now));
@@ -119,9 +119,14 @@ impl Accounts {
         now: Instant,
     ) {
         if let Some(cpu) = cpu {
-            self.used(program, member, Used { cpu, memory: 0 }, now);
+            self.used(program, member, Usage { cpu, memory: 0 }, now);
         }
         self.processes.remove(&program);
+    }
+
+    /// Forgets processes whose end is not reported, as of an upgrade that was given up.
+    pub fn forget_others(&mut self, lives: impl Fn(ProgramId) -> bool) {
+        self.processes.retain(|program, _| lives(*program));
     }
 
     /// The kernel's messages since its start. `members` has the present apps.

@@ -9,8 +9,8 @@ fn member(name: &str) -> Member {
     Member { session: "video".into(), name: name.into() }
 }
 
-fn used(cpu_ms: u64, memory: u64) -> Used {
-    Used { cpu: Duration::from_millis(cpu_ms), memory }
+fn used(cpu_ms: u64, memory: u64) -> Usage {
+    Usage { cpu: Duration::from_millis(cpu_ms), memory }
 }
 
 /// The amounts of the member `a` since the hour of this time.
@@ -39,6 +39,17 @@ fn restarts_lose_and_repeat_nothing() {
     accounts.ended(program, &member("a"), None, at(4_100));
     accounts.used(program, &member("a"), used(1, 0), at(5_000));
     assert_eq!(amounts(&accounts, 0).cpu_ns, 201_000_000);
+}
+
+#[test]
+fn process_without_a_reported_end_is_forgotten() {
+    let (mut accounts, program, now) = accounts();
+    accounts.used(program, &member("a"), used(5, 0), now);
+    accounts.forget_others(|it| it == program);
+    accounts.used(program, &member("a"), used(6, 0), now);
+    accounts.forget_others(|_| false);
+    assert!(accounts.processes.is_empty());
+    assert_eq!(amounts(&accounts, 0).cpu_ns, 6_000_000);
 }
 
 #[test]

@@ -13,14 +13,14 @@ use control::flight::Traffic;
 use control::session::SYSTEM;
 
 use super::Programs;
-use crate::accounts::{Accounts, Member, Used};
+use crate::accounts::{Accounts, Member, Usage};
 use crate::app::App;
 use crate::effects::ProgramId;
-use crate::program::Program;
+use crate::program::{NORTHBOUND, Program};
 use crate::system::System;
 use crate::usage::meter::{Meter, Sample};
 
-impl From<&Sample> for Used {
+impl From<&Sample> for Usage {
     fn from(sample: &Sample) -> Self {
         Self { cpu: sample.cpu, memory: sample.memory }
     }
@@ -49,12 +49,21 @@ impl Programs {
         self.charge(used, system, now);
     }
 
-    fn charge(&mut self, used: Vec<(ProgramId, Member, Used)>, system: &dyn System, now: Instant) {
+    fn charge(&mut self, used: Vec<(ProgramId, Member, Usage)>, system: &dyn System, now: Instant) {
         for (program, member, used) in used {
             self.accounts.used(program, &member, used, now);
         }
+        let lives = self.accounted_programs();
+        self.accounts.forget_others(|program| lives.contains(&program));
         let traffic = system.traffic(self.kernel.program.id());
         self.count_messages(traffic);
+    }
+
+    /// The programs that have a process, and the monitor.
+    fn accounted_programs(&self) -> Vec<ProgramId> {
+        let has_process = |(program, ..): &(&Program, Member, &Meter)| program.pid().is_some();
+        let programs = self.metered().filter(has_process).map(|(program, ..)| program.id());
+        programs.chain([ProgramId::MONITOR]).collect()
     }
 
     /// Charges what a process used until its end.
@@ -85,43 +94,35 @@ impl Programs {
         self.accounts.counted(traffic, members);
     }
 
-    /// The programs that have a process, with what `sample` says of it.
+    /// All programs with their members and measurements.
+    fn metered(&self) -> impl Iterator<Item = (&Program, Member, &Meter)> {
+        let zones = self.apps.iter();
+        let zones =
+            zones.filter_map(|app| Some((app.program()?, self.member_of_app(app), app.meter())));
+        let services = self.services.meters();
+        let services =
+            services.map(|(program, kind, meter)| (program, of_system(kind.name()), meter));
+        let northbound = self.northbound.iter();
+        let northbound = northbound.map(|it| (it.program(), of_system(NORTHBOUND), it.meter()));
+        let kernel = (&self.kernel.program, of_system("kernel"), self.kernel.meter());
+        zones.chain(services).chain(northbound).chain([kernel])
+    }
+
+    /// The programs that have a process, with the result of `sample`.
     fn used(
         &self,
         sample: impl Fn(ProgramId, &Meter) -> Option<Sample>,
-    ) -> Vec<(ProgramId, Member, Used)> {
-        let zones = self
-            .apps
-            .iter()
-            .filter_map(|app| Some((app.program()?, self.member_of_app(app), app.meter())));
-        let services = self
-            .services
-            .meters()
-            .map(|(program, kind, meter)| (program, of_system(kind.name()), meter));
-        let northbound = self.northbound.iter();
-        let northbound =
-            northbound.map(|it| (it.program(), of_system(it.program().name()), it.meter()));
-        let kernel = (&self.kernel.program, of_system("kernel"), self.kernel.meter());
-        let all = zones.chain(services).chain(northbound).chain([kernel]);
+    ) -> Vec<(ProgramId, Member, Usage)> {
         let used = |(program, member, meter): (&Program, Member, &Meter)| {
             program.pid()?;
-            Some((program.id(), member, Used::from(&sample(program.id(), meter)?)))
+            Some((program.id(), member, Usage::from(&sample(program.id(), meter)?)))
         };
-        all.filter_map(used).collect()
+        self.metered().filter_map(used).collect()
     }
 
     fn member_of(&self, program: ProgramId) -> Option<Member> {
-        if let Some(app) = self.app_of(program) {
-            return Some(self.member_of_app(app));
-        }
-        if program == self.kernel.program.id() {
-            return Some(of_system("kernel"));
-        }
-        let services = self.services.meters().map(|(program, kind, _)| (program, kind.name()));
-        let northbound = self.northbound.iter().map(|it| (it.program(), it.program().name()));
-        let mut others = services.chain(northbound);
-        let (_, name) = others.find(|(it, _)| it.id() == program)?;
-        Some(of_system(name))
+        let mut all = self.metered();
+        all.find(|(it, ..)| it.id() == program).map(|(_, member, _)| member)
     }
 
     fn member_of_app(&self, app: &App) -> Member {
