@@ -64,10 +64,10 @@ pub fn run(args: &AccountsArgs) -> anyhow::Result<()> {
     say::table(&table(&accounts).format(output_width(args.wide)))
 }
 
-/// The accounts as CSV (RFC 4180). Names of sessions and members have no characters to quote.
+/// The accounts as CSV. Names of sessions and members have no characters to quote.
 fn csv(accounts: &Accounts) -> String {
     let mut text = String::from(
-        "session,member,cpu_ns,memory_byte_seconds,received_messages,received_bytes,sent_messages,sent_bytes\r\n",
+        "session,member,cpu_ns,memory_byte_seconds,received_messages,received_bytes,sent_messages,sent_bytes\n",
     );
     for Account { session, member, amounts } in &accounts.accounts {
         let Amounts {
@@ -81,15 +81,16 @@ fn csv(accounts: &Accounts) -> String {
         // Writing to a String cannot fail.
         let _ = write!(
             text,
-            "{session},{member},{cpu_ns},{memory_byte_seconds},{received_messages},{received_bytes},{sent_messages},{sent_bytes}\r\n"
+            "{session},{member},{cpu_ns},{memory_byte_seconds},{received_messages},{received_bytes},{sent_messages},{sent_bytes}\n"
         );
     }
     text
 }
 
 fn table(accounts: &Accounts) -> Table<8> {
-    let head = ["SESSION", "MEMBER", "CPU", "MEMORY", "RECEIVED", "BYTES", "SENT", "BYTES SENT"];
-    let mut table = Table::new(head).expendable(&["BYTES SENT", "BYTES"]);
+    let head =
+        ["SESSION", "MEMBER", "CPU", "MEMORY", "RECEIVED", "BYTES RECEIVED", "SENT", "BYTES SENT"];
+    let mut table = Table::new(head).expendable(&["BYTES SENT", "BYTES RECEIVED"]);
     for Account { session, member, amounts } in &accounts.accounts {
         let cpu_ms = amounts.cpu_ns / 1_000_000;
         table.row([
