@@ -259,7 +259,7 @@ pub enum ProcessEvent {
     Used {
         /// Processor time since its start, if the system states it.
         cpu: Option<Duration>,
-        /// The messages of apps since its start, if it is a kernel.
+        /// The messages of apps since the start of a kernel; none for others.
         traffic: Traffic,
     },
     /// It has ended, with this exit status. If it recorded its calls, the record comes with it.
