@@ -229,7 +229,7 @@ REPEAT := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
 SAVED := $(if $(SAVE),--save)
 
 # Every experiment ends with a line that says whether its claim holds.
-FIGURES := rosemary-fig4-18 rosemary-fig11 rosemary-fig12 rosemary-fig16 rosemary-fig17 tls-cost decoupling protection
+FIGURES := rosemary-fig4-18 rosemary-fig11 rosemary-fig12 rosemary-fig16 rosemary-fig17 rcane-fig11 tls-cost decoupling protection
 
 figures: build release ## the published figures on containment, TLS and decoupling, beside os-ken from PyPI: minutes (ONLY=NAME: one folder of experiments/, SAVE=1 replaces the tracked charts)
 	@.ci/need $(LAB) cc python3 unshare taskset ss ovs-testcontroller

@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "measurements are shown with the test's result")]
 
+mod accounts;
 mod app_killed;
 mod attacks;
 mod backup;

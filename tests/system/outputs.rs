@@ -110,6 +110,7 @@ fn outputs_without_switches(net: &Net<'_>) -> anyhow::Result<()> {
         ("key", &["key", "show", "--key", key]),
         ("safe-mode", &["safe-mode", "status"]),
         ("sessions", &["session", "list"]),
+        ("accounts", &["accounts"]),
     ] {
         schema::check(name, &net.lab.run(&rosemary, &[args, &["--json"]].concat())?)?;
     }

@@ -36,6 +36,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accounts;
 pub mod app;
 pub mod apps;
 pub mod backup;

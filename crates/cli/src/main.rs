@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use config::instance::InstancePaths;
+use rosemary_cli::accounts::{self, AccountsArgs};
 use rosemary_cli::app::{self, AppCommand};
 use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::backup::{self, BackupArgs, RestoreArgs};
@@ -115,6 +116,8 @@ enum Command {
     Top(TopArgs),
     /// Print the address of the web page, and open it
     Ui(UiArgs),
+    /// Show the resources that apps and Rosemary's programs have used
+    Accounts(AccountsArgs),
     /// Show sessions and their reservations, and change them
     #[command(subcommand)]
     Session(SessionCommand),
@@ -203,6 +206,7 @@ fn main() -> ExitCode {
         Command::Apps(args) => apps::run(args).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
         Command::Ui(args) => token::open(args).map(|()| ExitCode::SUCCESS),
+        Command::Accounts(args) => accounts::run(args).map(|()| ExitCode::SUCCESS),
         Command::Session(command) => sessions::run(command).map(|()| ExitCode::SUCCESS),
         Command::Token(command) => token::run(command).map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => logs::run(args).map(|()| ExitCode::SUCCESS),

@@ -16,7 +16,8 @@
 //!           ...      64 modules
 //! page 2..6 the last events of 16 workers (flight::recent)
 //! page 6    the memory charged to apps (flight::charges)
-//! page 7..  the crash (sys::crash)
+//! page 7..  the messages of apps, a page for each worker (flight::traffic)
+//! page 23.. the crash (sys::crash)
 //! ```
 //!
 //! Apps run in the process that writes the memory and can write anything into it. The reader therefore
@@ -24,6 +25,7 @@
 
 mod charges;
 mod recent;
+mod traffic;
 
 use std::io;
 use std::num::NonZeroU16;
@@ -38,6 +40,8 @@ use sys::shm::{Shared, SharedView};
 pub use self::charges::Charges;
 pub use self::recent::{EVENTS, EventKind, Noted, RecentEvent};
 use self::recent::{RING_WORDS, RecentWriter};
+pub use self::traffic::{Messages, Traffic};
+use crate::app::AppId;
 use crate::kernel::MAX_WORKERS;
 
 /// Words of a page.
@@ -67,8 +71,11 @@ const RECENT: usize = 2 * PAGE;
 /// The first word of the memory charged to apps.
 const CHARGES: usize = RECENT + MAX_WORKERS as usize * RING_WORDS;
 
+/// The first word of the messages of apps.
+const TRAFFIC: usize = CHARGES + charges::WORDS;
+
 /// The first word of the crash.
-const CRASH: usize = CHARGES + charges::WORDS;
+const CRASH: usize = TRAFFIC + MAX_WORKERS as usize * traffic::WORDS;
 
 /// The memory's size in bytes: whole pages.
 const SIZE: usize = (8 * (CRASH + crash::WORDS)).next_multiple_of(8 * PAGE);
@@ -151,6 +158,16 @@ impl FlightReader {
     /// The memory that was charged to apps since the process started.
     pub fn charges(&self) -> Charges {
         Charges::read(|word| self.0.load_acquire(CHARGES + word))
+    }
+
+    /// The messages of apps since the process started, of all its workers.
+    pub fn traffic(&self) -> Traffic {
+        let mut all = Traffic::default();
+        for worker in 0..usize::from(MAX_WORKERS) {
+            let first = TRAFFIC + worker * traffic::WORDS;
+            all.read(|word| self.0.load_acquire(first + word));
+        }
+        all
     }
 
     /// The calls that have not returned yet.
@@ -304,8 +321,19 @@ impl FlightSlot {
 
     /// Charges `bytes` of memory to `app`, whose call has returned.
     pub fn charge(&self, app: NonZeroU16, bytes: u64) {
-        if let Some(words) = self.memory.words().get(CHARGES..CRASH) {
+        if let Some(words) = self.memory.words().get(CHARGES..TRAFFIC) {
             charges::add(words, app, bytes);
+        }
+    }
+
+    /// Notes the messages of the app in this slot of the thread's worker, since the process started.
+    pub fn note_messages(&self, app_slot: usize, app: AppId, messages: &Messages) {
+        let first = TRAFFIC + self.word / STRIDE * traffic::WORDS;
+        // A slot behind the workers' has no rows, and would write into the crash.
+        if first < CRASH
+            && let Some(words) = self.memory.words().get(first..first + traffic::WORDS)
+        {
+            traffic::write(words, app_slot, app, messages);
         }
     }
 
@@ -437,6 +465,19 @@ mod tests {
         assert_eq!((received.kind, received.dpid), (EventKind::Received, 9));
         assert_eq!((called.kind, called.app), (EventKind::Called, Some(app(7))));
         assert!(received.time_ns > 0 && reader.crash().is_none());
+    }
+
+    #[test]
+    fn messages_of_workers_are_added() {
+        let (reader, fd) = FlightReader::new().unwrap();
+        let recorder = FlightRecorder::map(&fd).unwrap();
+        let messages = Messages { received: 2, received_bytes: 120, sent: 1, sent_bytes: 80 };
+        for worker in [0, 15, 16, SLOTS - 1] {
+            recorder.slot(worker).note_messages(63, AppId(7), &messages);
+        }
+        let both = Messages { received: 4, received_bytes: 240, sent: 2, sent_bytes: 160 };
+        assert_eq!(reader.traffic(), Traffic::of([(AppId(7), both)]), "other threads have no rows");
+        assert!(reader.crash().is_none() && reader.charges().apps().count() == 0);
     }
 
     #[test]

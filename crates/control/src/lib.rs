@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod app;
 pub mod app_report;
 pub mod capability;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::Account;
 use crate::app_report::AppReport;
 use crate::change::{ChangeReport, ChangeRequest};
 use crate::incident::{Incident, IncidentId};
@@ -77,6 +78,13 @@ pub enum OperatorRequest {
     },
     /// Report the sessions. Answered by [`OperatorReply::Sessions`].
     Sessions,
+    /// Report the accounts since a time. Answered by [`OperatorReply::Accounts`].
+    Accounts {
+        /// The time in seconds since 1970. Accounts begin with its hour.
+        since: u64,
+        /// The number of accounts that the operator already has.
+        after: usize,
+    },
     /// Report the incidents from this number on. Answered by [`OperatorReply::Incidents`].
     Incidents {
         /// The lowest number.
@@ -102,6 +110,7 @@ impl OperatorRequest {
             | Self::Config
             | Self::Tokens
             | Self::Sessions
+            | Self::Accounts { .. }
             | Self::RevokeToken { .. }
             | Self::Incidents { .. } => true,
         }
@@ -156,6 +165,15 @@ pub enum OperatorReply {
     },
     /// The sessions: `system`, `best-effort`, and the configured ones in their order.
     Sessions(Vec<SessionReport>),
+    /// Accounts in the order of sessions and members.
+    Accounts {
+        /// The beginning of the first hour in seconds since 1970; `None` if the accounts include everything that was ever used.
+        from: Option<u64>,
+        /// As many as one message holds.
+        accounts: Vec<Account>,
+        /// Whether later ones exist.
+        more: bool,
+    },
     /// Incidents in ascending order.
     Incidents {
         /// As many as one message holds.

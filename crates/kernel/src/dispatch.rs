@@ -293,7 +293,7 @@ impl Dispatch {
         let Some(ticket) = self.holds.hold(&mut switch.queue, owner, held, wanted, now) else {
             switch.counters.dropped += 1;
             for slot in wanted.guards.with(wanted.controls).iter() {
-                self.app_ports[slot].counts.packet_in(false);
+                self.app_ports[slot].counts.packet_in(false, message.len());
             }
             return;
         };

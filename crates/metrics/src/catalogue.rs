@@ -63,6 +63,10 @@ metrics! {
     LIMIT_SOFT = Gauge "rosemary_limit_soft" ["kind", "program", "limit"] "The soft limit, in the unit of the limit.";
     LIMIT_HARD = Gauge "rosemary_limit_hard" ["kind", "program", "limit"] "The hard limit, in the unit of the limit.";
     LIMIT_EXCEEDED = Gauge "rosemary_limit_exceeded" ["kind", "program", "limit"] "Whether the program exceeds the soft limit now.";
+    ACCOUNT_CPU = Counter "rosemary_account_cpu_seconds_total" ["session", "member"] "Processor time that the app, or the program of Rosemary, has used. Accounts survive restarts.";
+    ACCOUNT_MEMORY = Counter "rosemary_account_memory_byte_seconds_total" ["session", "member"] "Memory that it has used, in bytes times seconds.";
+    ACCOUNT_MESSAGES = Counter "rosemary_account_messages_total" ["session", "member", "direction"] "Packet-ins that the app received, and messages that it sent to switches.";
+    ACCOUNT_BYTES = Counter "rosemary_account_bytes_total" ["session", "member", "direction"] "The bytes of these messages.";
     INCIDENTS = Counter "rosemary_incidents_total" ["kind", "cause"] "Incidents, by the kind of the program and the cause.";
     INCIDENTS_OPEN = Gauge "rosemary_incidents_open" [] "Incidents that last.";
     INCIDENT_DURATION = Histogram "rosemary_incident_duration_seconds" [] "How long incidents lasted: the time until the program ran again.";

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use control::account::{Account, Amounts};
 use control::operator::{ProgramState, ProgramUsage, Status};
 use control::query::{AppCounters, FlowMonitorState, Latencies, SwitchStatus};
 
@@ -24,6 +25,8 @@ pub struct Snapshot<'s> {
     pub status: Option<&'s Status>,
     /// The use of limited resources.
     pub usage: &'s [ProgramUsage],
+    /// The accounts since their beginning.
+    pub accounts: &'s [Account],
     /// The kernel's switches and apps; `None` if it did not answer.
     pub kernel: Option<(&'s [SwitchStatus], &'s [AppCounters])>,
     /// What services know of the network.
@@ -44,6 +47,7 @@ pub fn text(snapshot: &Snapshot<'_>) -> String {
         programs(status, &mut out);
     }
     limits(snapshot.usage, &mut out);
+    about_accounts(snapshot.accounts, &mut out);
     out.family(it::INCIDENTS, snapshot.incidents.iter());
     out.single(it::INCIDENTS_OPEN, snapshot.status.map(|_| snapshot.incidents.open()));
     out.histogram(it::INCIDENT_DURATION, snapshot.incidents.durations());
@@ -109,6 +113,27 @@ fn limits(usage: &[ProgramUsage], out: &mut Exposition) {
     let exceeded = limited
         .map(|(labels, program, amount)| (labels, u8::from(program.above.contains(&amount.limit))));
     out.family(it::LIMIT_EXCEEDED, exceeded);
+}
+
+fn about_accounts(accounts: &[Account], out: &mut Exposition) {
+    let labels = |account: &Account| [account.session.clone(), account.member.clone()];
+    let cpu = accounts.iter().map(|account| {
+        (labels(account), Duration::from_nanos(account.amounts.cpu_ns).as_secs_f64())
+    });
+    out.family(it::ACCOUNT_CPU, cpu);
+    let memory = accounts.iter().map(|it| (labels(it), it.amounts.memory_byte_seconds));
+    out.family(it::ACCOUNT_MEMORY, memory);
+    let directions = |of: fn(&Amounts) -> [u64; 2]| {
+        accounts.iter().flat_map(move |account| {
+            let [session, member] = labels(account);
+            let [received, sent] = of(&account.amounts);
+            [("received", received), ("sent", sent)].map(|(direction, amount)| {
+                ([session.clone(), member.clone(), direction.to_owned()], amount)
+            })
+        })
+    };
+    out.family(it::ACCOUNT_MESSAGES, directions(|it| [it.received_messages, it.sent_messages]));
+    out.family(it::ACCOUNT_BYTES, directions(|it| [it.received_bytes, it.sent_bytes]));
 }
 
 fn about_switches(switches: &[SwitchStatus], out: &mut Exposition) {

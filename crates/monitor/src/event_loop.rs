@@ -8,12 +8,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::process::Usage;
 use tracing::{debug, info};
 
+use crate::account_store::AccountStore;
 use crate::admin_server::{AdminServer, OperatorId};
 use crate::apps_service::AppsService;
 use crate::deployment::Disk;
@@ -44,6 +45,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const NO_NORTHBOUND: &str = "the HTTP interface is switched off; start Rosemary without --no-northbound, and with `enabled = true` \
                              in [northbound]";
 
+/// The accounts in one message, which stays below the longest one.
+const ACCOUNTS_PER_MESSAGE: usize = 200;
+
 /// The longest time that a stop waits for the disk to store the last incidents.
 const FLUSH_TIME: Duration = Duration::from_millis(100);
 
@@ -61,6 +65,7 @@ pub(crate) struct EventLoop {
     /// The tokens and keys of the HTTP interface, if there is one.
     interface: Option<SharedInput>,
     incidents: IncidentStore,
+    accounts: AccountStore,
     admin: AdminServer,
     disk: Disk,
     /// The files of apps, with `--watch`.
@@ -103,12 +108,8 @@ enum Source {
 impl EventLoop {
     /// Takes over the processes, which are not started yet, and the admin socket.
     pub(crate) fn new(
-        (supervisor, processes, effects, incidents): (
-            Supervisor,
-            Processes,
-            Effects,
-            IncidentStore,
-        ),
+        (supervisor, processes, effects): (Supervisor, Processes, Effects),
+        (incidents, accounts): (IncidentStore, AccountStore),
         interface: Option<SharedInput>,
         (admin, signals): (AdminServer, Signals),
         disk: Disk,
@@ -126,6 +127,7 @@ impl EventLoop {
             apps_service: AppsService::default(),
             interface,
             incidents,
+            accounts,
             admin,
             disk,
             watch,
@@ -146,11 +148,14 @@ impl EventLoop {
         self.decide(Event::Start, Instant::now());
         loop {
             let now = Instant::now();
-            self.incidents.set_time();
+            self.set_time();
             self.advance(now);
             self.settle(now);
             if let Some(end) = self.supervisor.end(now) {
                 self.settle(now);
+                self.account_now(now);
+                self.store_accounts();
+                self.accounts.flush(FLUSH_TIME);
                 self.incidents.flush(FLUSH_TIME);
                 if end == End::AllEnded {
                     info!("Rosemary stopped");
@@ -159,11 +164,23 @@ impl EventLoop {
             }
             for source in self.wait(now)? {
                 let now = Instant::now();
-                self.incidents.set_time();
+                self.set_time();
                 self.handle(source, now);
                 self.settle(now);
             }
         }
+    }
+
+    /// Sets the time for incidents and accounts.
+    fn set_time(&mut self) {
+        self.incidents.set_time();
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.supervisor.programs_mut().accounts_mut().set_time(time.as_secs());
+    }
+
+    /// Queues the accounts that have changed for the disk.
+    fn store_accounts(&mut self) {
+        self.accounts.write(self.supervisor.programs_mut().accounts_mut().take_unstored());
     }
 
     /// Has the supervisor decide about an event.
@@ -221,6 +238,9 @@ impl EventLoop {
             self.measure_at = now + MEASUREMENT_PERIOD;
             self.decide(Event::Measure, now);
             self.measure_monitor(now);
+        }
+        if self.accounts.is_due(now) {
+            self.store_accounts();
         }
         self.report_to_service_manager(now);
     }
@@ -417,6 +437,14 @@ impl EventLoop {
                 let sessions = self.supervisor.programs().session_reports();
                 without(OperatorReply::Sessions(sessions))
             }
+            OperatorRequest::Accounts { since, after } => {
+                self.account_now(now);
+                let (from, accounts) = self.supervisor.programs().accounts().since(since);
+                let more = accounts.len() > after.saturating_add(ACCOUNTS_PER_MESSAGE);
+                let accounts =
+                    accounts.into_iter().skip(after).take(ACCOUNTS_PER_MESSAGE).collect();
+                without(OperatorReply::Accounts { from, accounts, more })
+            }
             OperatorRequest::Kernel => {
                 let kernel = self.supervisor.programs().kernel().connection();
                 match kernel.and_then(|kernel| self.processes.connect_kernel(kernel)) {
@@ -540,7 +568,8 @@ impl EventLoop {
             pid: std::process::id(),
             uptime_seconds: f64::from(u32::try_from(uptime / 100).unwrap_or(u32::MAX)) / 10.0,
         };
-        self.supervisor.status(monitor, self.incidents.not_stored(), now)
+        let stored = [self.incidents.not_stored(), self.accounts.not_stored()];
+        self.supervisor.status(monitor, stored.into_iter().flatten(), now)
     }
 
     fn usage(&self) -> Vec<ProgramUsage> {
@@ -552,17 +581,34 @@ impl EventLoop {
     }
 
     fn measure_monitor(&mut self, now: Instant) {
-        let own = Usage::of(std::process::id()).ok().map(|own| Sample {
-            cpu: own.cpu,
-            memory: own.memory.all,
-            own_memory: own.memory.all,
-            threads: own.threads,
-            descriptors: own.descriptors,
-            ..Sample::default()
-        });
+        let own = own_sample();
+        if let Some(sample) = &own {
+            self.supervisor.programs_mut().account_for_monitor(sample, now);
+        }
         // No event can follow: the monitor has no limits.
         self.own_meter.measure(now, own);
     }
+
+    /// Charges what all programs have used until now, the monitor included.
+    fn account_now(&mut self, now: Instant) {
+        let programs = self.supervisor.programs_mut();
+        programs.account_now(&self.processes, now);
+        if let Some(sample) = own_sample() {
+            programs.account_for_monitor(&sample, now);
+        }
+    }
+}
+
+/// How much the monitor uses, if the system says it.
+fn own_sample() -> Option<Sample> {
+    Usage::of(std::process::id()).ok().map(|own| Sample {
+        cpu: own.cpu,
+        memory: own.memory.all,
+        own_memory: own.memory.all,
+        threads: own.threads,
+        descriptors: own.descriptors,
+        ..Sample::default()
+    })
 }
 
 /// Adds what to do about a program that cannot be reached now.

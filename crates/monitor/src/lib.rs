@@ -15,6 +15,7 @@
 //! | `demotions.rs` | the apps that must not run in the kernel |
 //! | `incident_store.rs` | the file of incidents |
 //! | `backtrace.rs` | which functions a crashed kernel was calling |
+//! | `account_store.rs` | the files of accounts |
 //! | `usage/` | how much each program uses, and what enforces its limits |
 //! | `log_forwarder.rs` | log lines, to the log service |
 //! | `sandbox.rs`, `remedy.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what would allow them; what sandbox this machine supports |
@@ -34,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+mod account_store;
 mod admin_server;
 mod apps_service;
 mod backtrace;
@@ -95,6 +97,7 @@ pub use crate::check::{Valid, check};
 pub use crate::hosting::python;
 pub use supervisor::text::shown;
 
+use crate::account_store::AccountStore;
 use crate::admin_server::{AdminServer, AllowedUsers};
 use crate::choice::Circumstances;
 use crate::demotions::Demotions;
@@ -122,6 +125,7 @@ use crate::usage::{EnforcedBy, Enforcement};
 use crate::users::Users;
 use config::{Config, Require, ServiceRight};
 use supervisor::Supervisor;
+use supervisor::accounts::Accounts;
 use supervisor::change::Basis;
 use supervisor::effects::Effects;
 use supervisor::kernel::KernelParts;
@@ -356,6 +360,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let sessions = machine::admit(machine, &config)?;
     let mut incidents = IncidentStore::load(state.path());
     incidents.set_time();
+    let (hours, account_store) = AccountStore::load(state.path());
     let environment = Environment {
         installation: installation.clone(),
         users: Users::find()?,
@@ -378,7 +383,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let effects = environment.effects.clone();
     let apps = (numbers, apps);
     let kernel = environment.kernel(settings, absent, config.supervision.kernel_limits);
-    let sessions = (sessions, without_partition);
+    let sessions = (sessions, without_partition, Accounts::new(hours));
     let parts =
         parts((kernel, apps, interface.clone()), (demotions, sessions), &config, &environment)?;
     environment.users.log();
@@ -390,9 +395,11 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         supervisor.begin_safe_mode(why, Instant::now());
     }
     supervisor.programs().warn_of_apps_in_kernel();
-    let programs = (supervisor, processes, effects, incidents);
+    let programs = (supervisor, processes, effects);
+    let stores = (incidents, account_store);
     let admin = (admin, signals);
-    let mut event_loop = EventLoop::new(programs, interface, admin, disk, service_manager());
+    let mut event_loop =
+        EventLoop::new(programs, stores, interface, admin, disk, service_manager());
     let all_ended = event_loop.run().map_err(system("wait for events"))?;
     event_loop.held().map_or(Ok(all_ended), |held| Err(StartError::AppsHeld(held)))
 }
@@ -407,7 +414,10 @@ fn parts(
         (Vec<AppId>, Vec<choice::App>),
         Option<SharedInput>,
     ),
-    (demotions, (sessions, without_partition)): (Demotions, (Sessions, Option<String>)),
+    (demotions, (sessions, without_partition, accounts)): (
+        Demotions,
+        (Sessions, Option<String>, Accounts),
+    ),
     config: &Config,
     environment: &Environment,
 ) -> Result<Parts, StartError> {
@@ -428,6 +438,7 @@ fn parts(
         safe_mode: config.safe_mode.clone(),
         sessions,
         without_partition,
+        accounts,
         demotions: Box::new(demotions),
         effects: environment.effects.clone(),
         incidents: environment.incidents.clone(),

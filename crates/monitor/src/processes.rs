@@ -352,6 +352,7 @@ impl Processes {
             Port::Exit => {
                 // Messages that the process sent before it ended belong to it, not to its successor.
                 running.receive(&mut events, false);
+                let cpu = running.process.final_cpu();
                 if let Some((exit, cause)) = running.process.try_reap() {
                     // Before the line about the end, so that the log shows the program's last lines first.
                     running.process.output.read_rest(now);
@@ -360,7 +361,9 @@ impl Processes {
                     let recorder = running.recorder.as_ref();
                     let recorder = recorder.filter(|_| running.kind == ProgramKind::Kernel);
                     let record = recorder.map(|it| Box::new(record(it)));
+                    let traffic = recorder.map(FlightReader::traffic).unwrap_or_default();
                     self.running.remove(&program);
+                    events.push(ProcessEvent::Used { cpu, traffic });
                     events.push(ProcessEvent::Ended(exit, cause, record));
                 }
             }

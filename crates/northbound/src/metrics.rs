@@ -74,6 +74,8 @@ fn text(api: &Api) -> String {
     }
     let status = api.ask_monitor(Monitor::status).ok();
     let usage = api.ask_monitor(Monitor::usage).unwrap_or_default();
+    let accounts = api.ask_monitor(|monitor| monitor.accounts(0));
+    let accounts = accounts.map(|it| it.accounts).unwrap_or_default();
     let from = memory.incidents.from();
     if let Ok(incidents) = api.ask_monitor(|monitor| monitor.incidents(from)) {
         memory.incidents.count(&incidents);
@@ -91,6 +93,7 @@ fn text(api: &Api) -> String {
         version,
         status: status.as_ref(),
         usage: &usage,
+        accounts: &accounts,
         network: &crate::network::read(api),
         kernel: kernel.as_ref().map(|(switches, apps)| (switches.as_slice(), apps.as_slice())),
         incidents: &memory.incidents,

@@ -25,7 +25,7 @@ macro_rules! files {
     };
 }
 
-const FILES: [(&str, &str, Part); 23] = files![
+const FILES: [(&str, &str, Part); 24] = files![
     ("Status", "status", Part::All),
     ("Usage", "top", Part::Items),
     ("SafeMode", "safe-mode", Part::All),
@@ -43,6 +43,7 @@ const FILES: [(&str, &str, Part); 23] = files![
     ("Sample", "stats-history", Part::Items),
     ("Trace", "trace", Part::All),
     ("Session", "sessions", Part::Items),
+    ("Accounts", "accounts", Part::All),
     ("App", "apps", Part::Items),
     ("FullApp", "app", Part::All),
     ("Incident", "incidents", Part::Items),

@@ -381,6 +381,7 @@ fn boot(disk: &Disk, effects: &Effects, incidents: &Incidents) -> Result<Supervi
         safe_mode: config.safe_mode.clone(),
         sessions: sessions(&config)?,
         without_partition: None,
+        accounts: supervisor::accounts::Accounts::default(),
         demotions: Box::new(DemotionFile::read(disk)),
         effects: effects.clone(),
         incidents: incidents.clone(),

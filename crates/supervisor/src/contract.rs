@@ -98,7 +98,7 @@ impl Contract {
                 *asked = asked.saturating_sub(1);
                 was_asked
             }
-            (ProcessEvent::Found(_), Some(State::Runs { .. }))
+            (ProcessEvent::Found(_) | ProcessEvent::Used { .. }, Some(State::Runs { .. }))
             | (ProcessEvent::Received(..), Some(State::Runs { .. }))
             | (ProcessEvent::Closed, Some(State::Runs { .. }))
             // A message that cannot be sent is reported for a process that was forgotten in the same turn, too.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::Limits;
-use control::flight::{Charges, LoadedModule, OngoingCall, RecentEvent};
+use control::flight::{Charges, LoadedModule, OngoingCall, RecentEvent, Traffic};
 use control::incident::{Cause, Frame, IncidentId};
 use control::kernel::{KernelReply, KernelRequest};
 use control::log::LogLevel;
@@ -255,6 +255,13 @@ pub enum ProcessEvent {
     Scheduled(Result<(), String>),
     /// It, the log service, has not answered in this time.
     LogSilent(Duration),
+    /// It has ended, and used this. Its [`Ended`](Self::Ended) follows.
+    Used {
+        /// Processor time since its start, if the system states it.
+        cpu: Option<Duration>,
+        /// The messages of apps since the start of a kernel; none for others.
+        traffic: Traffic,
+    },
     /// It has ended, with this exit status. If it recorded its calls, the record comes with it.
     Ended(String, Cause, Option<Box<Record>>),
 }

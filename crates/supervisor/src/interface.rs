@@ -259,6 +259,16 @@ impl Northbound {
         }
     }
 
+    /// Its program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Its measurements.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
     /// Its usage for operators.
     pub fn usage(&self) -> ProgramUsage {
         let lifecycle = self.program.lifecycle();

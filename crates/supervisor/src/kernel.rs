@@ -486,6 +486,11 @@ impl Kernel {
         }
     }
 
+    /// Its measurements.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
     /// The kernel's usage for operators.
     pub fn usage(&self) -> ProgramUsage {
         let lifecycle = self.program.lifecycle();

@@ -28,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accounts;
 pub mod app;
 pub mod attachment;
 mod attribution;

@@ -292,6 +292,7 @@ impl Program {
             | ProcessEvent::NotCounted
             | ProcessEvent::Backtrace(..)
             | ProcessEvent::Scheduled(_)
+            | ProcessEvent::Used { .. }
             | ProcessEvent::LogSilent(_) => None,
             ProcessEvent::Ended(exit, cause, record) => {
                 Some(News::Ended(self.ended(exit, cause, now), record))

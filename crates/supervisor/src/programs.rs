@@ -12,6 +12,7 @@
 //! Here are the table and the zones' messages; `kernel_messages.rs` has the kernel's, `stopping.rs` the end of all
 //! programs, `status.rs` the reports to operators.
 
+mod accounting;
 mod app_limits;
 mod failed_messages;
 mod health;
@@ -48,6 +49,7 @@ use self::refused_switches::RefusedSwitches;
 use self::replacing::KernelSwap;
 use self::safety::SafeMode;
 use self::scheduling::Scheduling;
+use crate::accounts::Accounts;
 use crate::app::{App, Role, ZoneEvent};
 use crate::effects::{Effects, ProcessEvent, ProgramId, Reply};
 use crate::incidents::Incidents;
@@ -92,6 +94,8 @@ pub struct Parts {
     pub sessions: Sessions,
     /// Why reserved threads have no processors of their own although the operator wants that, if so.
     pub without_partition: Option<String>,
+    /// The accounts that were stored.
+    pub accounts: Accounts,
     /// The apps that must not run in the kernel.
     pub demotions: Box<dyn Demotions>,
     /// Collects the effects for processes.
@@ -121,6 +125,7 @@ pub struct Programs {
     kernel_apps: KernelApps,
     limits: AppLimits,
     scheduling: Scheduling,
+    accounts: Accounts,
     refused_switches: RefusedSwitches,
     other_controllers: OtherControllers,
     failed_messages: FailedMessages,
@@ -150,6 +155,7 @@ impl Programs {
             kernel_apps: KernelApps::default(),
             limits: AppLimits::default(),
             scheduling: Scheduling::new(parts.sessions, parts.without_partition),
+            accounts: parts.accounts,
             refused_switches: RefusedSwitches::default(),
             other_controllers: OtherControllers::default(),
             failed_messages: FailedMessages::default(),
@@ -249,6 +255,8 @@ impl Programs {
     ) {
         if let ProcessEvent::Scheduled(result) = event {
             self.thread_was_scheduled(program, result, now);
+        } else if let ProcessEvent::Used { cpu, traffic } = event {
+            self.account_for_end(program, cpu, traffic, now);
         } else if self.kernel.program.id() == program {
             self.kernel_event(event, system, now);
         } else if let Some(slot) = self.slot_of(program) {
@@ -382,6 +390,7 @@ impl Programs {
         self.kernel.measure(&self.apps, system, now);
         self.services.measure(system, now);
         self.northbound.iter_mut().for_each(|it| it.measure(system, now));
+        self.account(system, now);
     }
 
     /// All apps, also successors and apps that leave.

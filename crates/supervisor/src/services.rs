@@ -17,6 +17,7 @@ use crate::incidents::Incidents;
 use crate::program::{News, Program};
 use crate::service_failures::ServiceFailures;
 use crate::system::{Sockets, System};
+use crate::usage::meter::Meter;
 use crate::usage::report;
 
 /// How long before the end of a stop the log service is stopped at the latest.
@@ -264,6 +265,11 @@ impl Services {
     /// Data of services that the disk does not take, with the reasons, as phrases.
     pub fn not_stored(&self) -> impl Iterator<Item = String> {
         self.running.iter().filter_map(Service::not_stored)
+    }
+
+    /// The services with their kinds and measurements.
+    pub fn meters(&self) -> impl Iterator<Item = (&Program, ServiceKind, &Meter)> {
+        self.running.iter().map(|it| (&it.program, it.kind, &it.meter))
     }
 
     /// The services' usage for operators.

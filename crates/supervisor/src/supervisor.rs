@@ -181,7 +181,7 @@ impl Supervisor {
     pub fn status(
         &self,
         monitor: MonitorStatus,
-        not_stored: Option<String>,
+        not_stored: impl Iterator<Item = String>,
         now: Instant,
     ) -> Status {
         let programs = &self.programs;

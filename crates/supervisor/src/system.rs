@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use control::flight::{Charges, OngoingCall, OngoingTurn};
+use control::flight::{Charges, OngoingCall, OngoingTurn, Traffic};
 use control::service::ServiceKind;
 use sys::process::Thread;
 
@@ -43,6 +43,9 @@ pub trait System: fmt::Debug {
 
     /// The memory that was charged to apps in its process.
     fn charges(&self, program: ProgramId) -> Charges;
+
+    /// The messages of apps since its process started, for a kernel.
+    fn traffic(&self, program: ProgramId) -> Traffic;
 
     /// Memory for a table with this number of slots.
     ///
@@ -126,6 +129,10 @@ impl System for Nothing {
 
     fn turns(&self, _: ProgramId) -> Vec<OngoingTurn> {
         Vec::new()
+    }
+
+    fn traffic(&self, _: ProgramId) -> Traffic {
+        Traffic::default()
     }
 
     fn charges(&self, _: ProgramId) -> Charges {

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accounts;
 pub mod apps;
 pub mod carriers;
 pub mod client;

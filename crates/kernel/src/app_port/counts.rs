@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use control::flight::Messages;
+
 /// Drops that are no further apart than this are reported as one burst.
 const QUIET: Duration = Duration::from_secs(1);
 
@@ -10,6 +12,14 @@ const QUIET: Duration = Duration::from_secs(1);
 pub(crate) struct Counts {
     /// Packet-ins that it received, or that wait for it while it does not run.
     pub(crate) delivered: u64,
+    /// The bytes of these packet-ins.
+    pub(crate) delivered_bytes: u64,
+    /// Its messages that were admitted for switches.
+    pub(crate) sent: u64,
+    /// The bytes of these messages.
+    pub(crate) sent_bytes: u64,
+    /// The messages that the flight recorder has.
+    recorded: Messages,
     /// Packet-ins that were dropped for this app alone, for one of these reasons:
     ///
     /// * Its up ring is full, because it does not handle records fast enough. From then on the kernel drops until half
@@ -57,9 +67,28 @@ pub(crate) enum DropReport {
 }
 
 impl Counts {
-    /// Counts a packet-in.
-    pub(crate) fn packet_in(&mut self, taken: bool) {
+    /// Returns the app's messages if they have changed since the last call.
+    pub(crate) fn unrecorded(&mut self) -> Option<Messages> {
+        let messages = Messages {
+            received: self.delivered,
+            received_bytes: self.delivered_bytes,
+            sent: self.sent,
+            sent_bytes: self.sent_bytes,
+        };
+        (std::mem::replace(&mut self.recorded, messages) != messages).then_some(messages)
+    }
+
+    /// Counts messages for switches, of this size together.
+    #[inline]
+    pub(crate) fn sent(&mut self, messages: u32, size: usize) {
+        self.sent += u64::from(messages);
+        self.sent_bytes += size as u64;
+    }
+
+    /// Counts a packet-in of this size.
+    pub(crate) fn packet_in(&mut self, taken: bool, size: usize) {
         self.delivered += u64::from(taken);
+        self.delivered_bytes += if taken { size as u64 } else { 0 };
         self.dropped += u64::from(!taken);
     }
 
@@ -90,22 +119,25 @@ mod tests {
     fn burst_of_drops_is_reported_twice_with_its_count() {
         let (mut counts, start) = (Counts::default(), Instant::now());
         let at = |ms| start + Duration::from_millis(ms);
-        counts.packet_in(true);
+        counts.packet_in(true, 60);
         assert_eq!(counts.drop_report(at(0)), None);
-        counts.packet_in(false);
+        counts.packet_in(false, 60);
         assert_eq!(counts.drop_report(at(100)), Some(DropReport::Began));
         assert_eq!(counts.drop_report(at(200)), None);
-        counts.packet_in(false);
-        counts.packet_in(false);
+        counts.packet_in(false, 60);
+        counts.packet_in(false, 60);
         assert_eq!(counts.drop_report(at(1000)), None);
         assert_eq!(counts.drop_report(at(1999)), None);
         let took = Duration::from_millis(900);
         assert_eq!(counts.drop_report(at(2000)), Some(DropReport::Ended { dropped: 3, took }));
         assert_eq!(counts.drop_report(at(9000)), None);
-        counts.packet_in(false);
+        counts.packet_in(false, 60);
         assert_eq!(counts.drop_report(at(9100)), Some(DropReport::Began));
         let took = Duration::ZERO;
         assert_eq!(counts.drop_report(at(10_100)), Some(DropReport::Ended { dropped: 1, took }));
         assert_eq!((counts.delivered, counts.dropped), (1, 4));
+        counts.sent(3, 240);
+        let expected = Messages { received: 1, received_bytes: 60, sent: 3, sent_bytes: 240 };
+        assert_eq!((counts.unrecorded(), counts.unrecorded()), (Some(expected), None));
     }
 }

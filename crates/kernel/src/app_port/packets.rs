@@ -39,6 +39,7 @@ impl AppPort {
         };
         switch.counters.packet_ins += count;
         self.counts.delivered += count;
+        self.counts.delivered_bytes += size as u64;
         size
     }
 
@@ -109,7 +110,7 @@ impl AppPort {
                 || is_vital(frame)
                     && switch.vital.spend()
                     && self.put(words, body, Room::AllButReserve, ticket));
-        self.counts.packet_in(taken);
+        self.counts.packet_in(taken, body.len());
         taken
     }
 

@@ -129,6 +129,7 @@ impl Worker {
             }
         }
         app_port.quota.count(Metered::FlowMods, count);
+        app_port.counts.sent(count, set.messages.iter().map(ExactSizeIterator::len).sum());
         switch.counters.flow_mods += u64::from(count);
         switch.senders.add(slot, u64::from(count));
         let first = set.messages.first().map(|range| &set.bytes[range.clone()]);

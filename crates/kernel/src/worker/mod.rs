@@ -240,11 +240,22 @@ impl Worker {
             self.move_on(now);
             self.advance_restorations(now);
             self.pump(now);
+            self.record_messages();
             self.reader.resume(&mut self.switches, &mut self.dispatch, now);
             self.flush(now);
             self.reader.end_turn(is_cut_short, self.timers.next_tick, now);
             if now >= self.reader.tick_due(self.timers.next_tick) {
                 self.tick(now);
+            }
+        }
+    }
+
+    /// Writes the counts of apps' messages into the flight recorder, before the messages of the turn leave this process.
+    fn record_messages(&mut self) {
+        let Some(recorder) = &self.calls.flight_slot else { return };
+        for (slot, app_port) in self.dispatch.app_ports.iter_mut().enumerate() {
+            if let Some(messages) = app_port.counts.unrecorded() {
+                recorder.note_messages(slot, app_port.app, &messages);
             }
         }
     }

@@ -289,6 +289,8 @@ impl<'r> Sending<'r> {
             self.transactions.begin(ids.xid, ids.sender, expects, self.now);
         }
         self.count(checked.allowed, alike.count - refused);
+        let admitted = alike.count - refused;
+        self.app_port.counts.sent(admitted, admitted as usize * alike.size);
         let (deletes, sweeps) = checked.allowed.removals();
         let writes = matches!(checked.allowed, Allowed::FlowMod { .. });
         let is_guard = || matches!(self.app_port.policy.stage, Stage::Guard(_));

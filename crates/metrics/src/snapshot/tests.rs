@@ -31,6 +31,18 @@ fn status() -> Status {
     serde_json::from_value(status).unwrap()
 }
 
+fn accounts() -> Vec<Account> {
+    let amounts = Amounts {
+        cpu_ns: 1_500_000_000,
+        memory_byte_seconds: 9,
+        received_messages: 5,
+        received_bytes: 500,
+        sent_messages: 2,
+        sent_bytes: 160,
+    };
+    vec![Account { session: "video".into(), member: "forwarding".into(), amounts }]
+}
+
 fn usage() -> Vec<ProgramUsage> {
     let amount = json!({"limit": "memory", "value": 7, "soft": 5, "hard": null});
     let usage = json!([{
@@ -86,6 +98,7 @@ fn whole(switches: &[SwitchStatus]) -> String {
         version: "0.1.0",
         status: Some(&status()),
         usage: &usage(),
+        accounts: &accounts(),
         network: &network(),
         kernel: Some((switches, &[app])),
         incidents: &incidents(),
@@ -107,6 +120,8 @@ fn every_metric_has_a_sample() {
         "rosemary_limit_use{kind=\"kernel_app\",program=\"forwarding\",limit=\"memory\"} 7",
         "rosemary_limit_exceeded{kind=\"kernel_app\",program=\"forwarding\",limit=\"memory\"} 1",
         "rosemary_incidents_total{kind=\"app\",cause=\"signal\"} 3",
+        "rosemary_account_cpu_seconds_total{session=\"video\",member=\"forwarding\"} 1.5",
+        "rosemary_account_bytes_total{session=\"video\",member=\"forwarding\",direction=\"sent\"} 160",
         "rosemary_incidents_open 1",
         "rosemary_incident_duration_seconds_count 2",
         "rosemary_switches{version=\"1.3\",transport=\"tls 1.3\"} 1",
@@ -146,6 +161,7 @@ fn silent_programs_are_shown_as_down() {
         version: "0.1.0",
         status: None,
         usage: &[],
+        accounts: &[],
         network: &Network::default(),
         kernel: None,
         incidents: &IncidentCounts::default(),

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use config::Limits;
 use control::incident::Cause;
@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use sdk::Limit;
 use sys::cgroup::Group;
 use sys::channel::Channel;
-use sys::process::{Child, Exit, Usage};
+use sys::process::{Child, Exit, Usage, processor_time};
 use tracing::warn;
 
 use super::output::Output;
@@ -42,6 +42,8 @@ pub(super) struct Process {
     /// Whether the monitor has killed it.
     pub(super) is_killed: bool,
     limits: Limits,
+    /// Processor time that the group had counted before the process joined it, as of an earlier process whose group could not be removed.
+    cpu_before: Duration,
     /// Declared after `child`: fields drop in order, and only an empty group can be removed.
     group: Group,
 }
@@ -83,13 +85,22 @@ impl Process {
                 (controller.name(), "give the parent cgroup more, or its apps less");
             warn!(program = name, limit, why, hint, "started with less than its limit");
         }
+        let cpu_before = group.usage().ok().and_then(|it| it.cpu).unwrap_or_default();
         // The child joins the group before it executes, so that nothing it does is outside of its limits.
         group.start_in(&mut command)?;
         let (child, outputs) = Child::spawn_with(*apart, &mut command, theirs)?;
         let mut output = Output::new(outputs, kind.clone(), limits.of(Limit::Log).hard, now);
         output.set_log_level(spawn.log_level);
         let is_killed = false;
-        Ok(Self { child, control: Some(ours), output, is_killed, limits: *limits, group })
+        Ok(Self {
+            child,
+            control: Some(ours),
+            output,
+            is_killed,
+            limits: *limits,
+            cpu_before,
+            group,
+        })
     }
 
     /// Reads how much the process uses; `None` if it is just ending.
@@ -99,7 +110,7 @@ impl Process {
         let all = self.group.usage().unwrap_or_default();
         let own_memory = own.memory.without_rings(enforcement.rings());
         Some(Sample {
-            cpu: all.cpu.unwrap_or(own.cpu),
+            cpu: all.cpu.map_or(own.cpu, |cpu| cpu.saturating_sub(self.cpu_before)),
             memory: match all.memory {
                 Some(memory) if enforcement.tree().counts_swap() => memory,
                 Some(memory) => memory.saturating_add(own.memory.swap),
@@ -112,6 +123,13 @@ impl Process {
             log_left_out: self.output.lines_dropped(),
             refused_threads: all.refused_tasks,
         })
+    }
+
+    /// Processor time since its start, for a process that has ended and was not reaped; `None` if the system does not state it.
+    pub(super) fn final_cpu(&self) -> Option<Duration> {
+        let counted = self.group.usage().ok().and_then(|it| it.cpu);
+        let counted = counted.map(|cpu| cpu.saturating_sub(self.cpu_before));
+        counted.or_else(|| processor_time(self.child.pid()).ok())
     }
 
     /// Sets its weight among the programs that compete for a processor.

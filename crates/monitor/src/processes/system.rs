@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use control::flight::{Charges, FlightReader, OngoingCall, OngoingTurn};
+use control::flight::{Charges, FlightReader, OngoingCall, OngoingTurn, Traffic};
 use control::kernel::worker_name;
 use control::service::ServiceKind;
 use supervisor::effects::{Fd, ProgramId};
@@ -62,6 +62,10 @@ impl System for Processes {
 
     fn charges(&self, program: ProgramId) -> Charges {
         self.recorder(program).map(FlightReader::charges).unwrap_or_default()
+    }
+
+    fn traffic(&self, program: ProgramId) -> Traffic {
+        self.recorder(program).map(FlightReader::traffic).unwrap_or_default()
     }
 
     fn table(&self, slots: u32) -> Result<Fd, String> {

@@ -1,5 +1,6 @@
 //! The handlers of `/api/v1`, a file per subject.
 
+mod accounts;
 mod apps;
 mod changes;
 mod config;
@@ -41,6 +42,7 @@ pub(crate) fn routes() -> Routes {
         trace::routes(),
         apps::routes(),
         sessions::routes(),
+        accounts::routes(),
         incidents::routes(),
         logs::routes(),
         changes::routes(),

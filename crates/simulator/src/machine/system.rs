@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::flight::{Charges, OngoingCall, OngoingTurn};
+use control::flight::{Charges, OngoingCall, OngoingTurn, Traffic};
 use control::service::ServiceKind;
 use supervisor::effects::{Fd, ProgramId};
 use supervisor::hang::events::Activity;
@@ -68,6 +68,10 @@ impl System for Machine {
             _ => now,
         };
         vec![OngoingTurn { slot: 0, number: u64::try_from(number).unwrap_or(u64::MAX) }]
+    }
+
+    fn traffic(&self, _: ProgramId) -> Traffic {
+        Traffic::default()
     }
 
     fn charges(&self, program: ProgramId) -> Charges {

@@ -48,6 +48,7 @@ pub(super) fn event_name(event: &Event) -> String {
             ProcessEvent::Counted(_) => "counted",
             ProcessEvent::NotCounted => "not counted",
             ProcessEvent::Scheduled(_) => "scheduled",
+            ProcessEvent::Used { .. } => "used",
             ProcessEvent::Backtrace(..) => "backtrace",
             ProcessEvent::LogSilent(_) => "log silent",
             ProcessEvent::Ended(..) => "ended",

@@ -9,7 +9,7 @@ use tracing::{error, warn};
 
 use super::App;
 use crate::system::System;
-use crate::usage::meter::{LimitEvent, Severity};
+use crate::usage::meter::{LimitEvent, Meter, Severity};
 
 impl App {
     /// Measures the zone and acts on limits that it exceeds.
@@ -18,6 +18,11 @@ impl App {
         for event in self.meter.measure(now, sample) {
             self.apply(event, now);
         }
+    }
+
+    /// Its measurements.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     /// Takes the kernel's counters of the app.

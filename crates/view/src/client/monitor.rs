@@ -15,6 +15,7 @@ use serde::Serialize;
 use sys::channel::Channel;
 
 use super::{ClientError, Kernel, Log, Provided, REPLY_TIMEOUT, exchange, exchange_with};
+use crate::accounts::Accounts;
 
 /// The longest configuration in bytes, as it is shown.
 const MAX_CONFIG: usize = 2 << 20;
@@ -186,6 +187,28 @@ impl Monitor {
         }
     }
 
+    /// Lists the accounts since a time in seconds since 1970.
+    ///
+    /// # Errors
+    /// The monitor does not reply, or refuses.
+    pub fn accounts(&self, since: u64) -> Result<Accounts, ClientError> {
+        let mut all = Vec::new();
+        loop {
+            let request = OperatorRequest::Accounts { since, after: all.len() };
+            let (reply, _) = self.request(&request)?;
+            let OperatorReply::Accounts { from, accounts, more } = reply else {
+                return Err(refusal(reply));
+            };
+            if more && accounts.is_empty() {
+                return Err(ClientError::Unexpected { peer: "the monitor" });
+            }
+            all.extend(accounts);
+            if !more {
+                return Ok(Accounts { from, accounts: all });
+            }
+        }
+    }
+
     /// Lists the tokens of the HTTP interface.
     ///
     /// # Errors
@@ -288,6 +311,7 @@ fn refusal(reply: OperatorReply) -> ClientError {
         | OperatorReply::Service
         | OperatorReply::Change(_)
         | OperatorReply::Sessions(_)
+        | OperatorReply::Accounts { .. }
         | OperatorReply::Incidents { .. } => ClientError::Unexpected { peer: "the monitor" },
     }
 }
