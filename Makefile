@@ -115,6 +115,8 @@ check: loom ## format, lints, unit tests, links of the documents: minutes
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy --workspace --test '*' -- -D warnings
+	cargo clippy --package rosemary-wasm --features host,compiler --all-targets -- -D warnings
+	cargo test --package rosemary-wasm --features host,compiler
 	@mkdir -p target
 	cargo test --workspace -- --show-output 2>&1 | tee $(UNIT_LOG)
 	@docs/build.py target/book/src
@@ -159,8 +161,8 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 	done
 
 # The page comes first: rosemary-northbound contains it, and would be compiled again.
-test: ui check simulate build python ## everything: check, a simulation, the system tests against Open vSwitch, the page in Chromium, generated requests to the API
-	@.ci/need $(LAB) chromium node setpriv openssl minisign ovs-pki tshark mn strace gdb faketime zsh curl promtool vtep-ctl
+test: ui check simulate build wasm python ## everything: check, a simulation, the system tests against Open vSwitch, the page in Chromium, generated requests to the API
+	@.ci/need $(LAB) chromium node setpriv openssl minisign ovs-pki tshark mn strace gdb faketime zsh curl promtool vtep-ctl clang wasm-ld
 	target/python/bin/python3 -m unittest discover --start-directory python/tests
 	target/python/bin/python3 -m unittest discover --start-directory experiments/tests
 	@etc/make-ryu.sh $(RYU)

@@ -14,10 +14,13 @@ use sys::clock::ThreadClock;
 use wasmtime::Engine;
 
 /// The unit of a budget.
-pub const TICK: Duration = Duration::from_millis(2);
+pub const TICK: Duration = Duration::from_nanos(TICK_NS);
+
+/// The same in nanoseconds.
+const TICK_NS: u64 = 2_000_000;
 
 /// Processor time after which the epoch advances. It is less than a tick, as the thread's own sleep is not exact.
-const USED_NS: u64 = TICK.as_nanos() as u64 / 2;
+const USED_NS: u64 = TICK_NS / 2;
 
 /// The epochs after which a call with this budget ends. It has at least the budget, and two ticks more at most.
 pub fn epochs(budget: Duration) -> u64 {

@@ -214,10 +214,10 @@ impl<H: Host> Running<H> {
         let (head, tail) = input.split_at_mut(numbers.len());
         head.copy_from_slice(numbers);
         tail[..config.len()].copy_from_slice(&config);
-        let address = self.address as u32;
+        let address = small(self.address);
         let create: TypedFunc<(u32, u32, u32), i32> =
             export(instance, &mut self.store, "rosemary-create")?;
-        let arguments = (address, address + numbers.len() as u32, config.len() as u32);
+        let arguments = (address, address + small(numbers.len()), small(config.len()));
         let created = create
             .call(&mut self.store, arguments)
             .map_err(|error| trapped(&error, self.budget))?;
@@ -260,7 +260,7 @@ impl<H: Host> Running<H> {
 
     fn call(&mut self, now_ns: u64, records: &[WholeRecord<'_>]) -> Result<Answer, WasmError> {
         assert!(records.len() <= MAX_BATCH, "a batch has at most {MAX_BATCH} records");
-        let count = records.len() as u32;
+        let count = small(records.len());
         let size =
             records.iter().map(|record| record.bytes().len().next_multiple_of(8)).sum::<usize>();
         let mut input = &mut self.room(ANSWER + size)?[ANSWER..];
@@ -270,10 +270,10 @@ impl<H: Host> Running<H> {
             this[..bytes.len()].copy_from_slice(bytes);
             input = rest;
         }
-        let address = self.address as u32;
+        let address = small(self.address);
         let calls = self.store.data_mut();
         (calls.count, calls.stopped) = (count, 0);
-        let arguments = (now_ns, count, address + ANSWER as u32, address);
+        let arguments = (now_ns, count, address + small(ANSWER), address);
         let result = self.on_batch.call(&mut self.store, arguments);
         let calls = self.store.data_mut();
         calls.count = 0;
@@ -301,6 +301,11 @@ impl<H: Host> Running<H> {
         let wake_at_ns = (wake_at_ns != u64::MAX).then_some(wake_at_ns);
         Ok(Answer { handled: handled as usize, wake_at_ns })
     }
+}
+
+/// A size or an address in a memory of at most 4 GiB.
+fn small(number: usize) -> u32 {
+    u32::try_from(number).expect("a memory has at most 4 GiB, and the input was inside")
 }
 
 /// Returns an exported function.
@@ -369,3 +374,6 @@ impl Guest for WasmApp<ZoneHost> {
         Ok(Self::on_records(self, now_ns, records)?)
     }
 }
+
+#[cfg(all(test, feature = "compiler"))]
+mod tests;

@@ -30,6 +30,10 @@ pub(crate) const NAMES: [&str; 11] = [
 /// The most bytes of a log line, and of each text of an incident.
 const LONGEST_TEXT: u32 = 1024;
 
+/// Bytes of a record of a table.
+#[expect(clippy::cast_possible_truncation, reason = "a few words")]
+const SLOT: u32 = 8 * WORDS as u32;
+
 /// The most records of a table in one call.
 const MOST_RECORDS: u32 = 4096;
 
@@ -124,6 +128,7 @@ fn commit<H: Host>(
     Ok(if is_sent { 0 } else { -1 })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "wasmtime passes it so")]
 fn room<H: Host>(caller: Caller<'_, Calls<H>>) -> u32 {
     u32::try_from(caller.data().host.room()).unwrap_or(u32::MAX)
 }
@@ -200,7 +205,7 @@ fn read_table<H: Host>(
 
 fn publish<H: Host>(mut caller: Caller<'_, Calls<H>>, slot: u32, record: u32) -> Result<i32> {
     let (memory, calls) = parts(&mut caller)?;
-    let bytes = range(memory, record, size_of::<Slot>() as u32)?;
+    let bytes = range(memory, record, SLOT)?;
     let mut words = [0; WORDS];
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
         *word = u64::from_le_bytes(*bytes);
