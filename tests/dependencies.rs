@@ -32,7 +32,7 @@ const OF_HOSTINGS: [&str; 8] = [
 ];
 
 /// The dependencies between crates of the same floor, with the reason. All others lead to a lower floor.
-const SAME_FLOOR: [(&str, &str, &str); 7] = [
+const SAME_FLOOR: [(&str, &str, &str); 8] = [
     (
         "cli",
         "monitor",
@@ -48,6 +48,7 @@ const SAME_FLOOR: [(&str, &str, &str); 7] = [
     ("northbound", "metrics", "one of its routes is the text for Prometheus"),
     ("northbound", "view", "its answers are those of the command"),
     ("sdk", "series", "it writes the short form that the kernel reads, and apps name its types"),
+    ("wasm", "zone", "its zone has the event loop of every zone"),
 ];
 
 type Uses = BTreeMap<String, BTreeSet<String>>;

@@ -21,7 +21,7 @@ static void fail(void) {
             number++;
     case 3:
         for (;;) {
-            char *block = malloc(1 << 20);
+            char *volatile block = malloc(1 << 20); /* the compiler would omit an allocation that nothing reads */
             if (!block)
                 abort();
             memset(block, 1, 1 << 20);

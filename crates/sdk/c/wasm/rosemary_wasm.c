@@ -1,4 +1,4 @@
-/* Makes a WebAssembly module of an app in C: the imports and exports of `docs/wasm.md` behind the structures of
+/* Makes a WebAssembly module of an app in C: the imports and exports of docs/wasm.md behind the structures of
  * rosemary_app.h, whose source stays the same.
  *
  *     clang --target=wasm32 -O2 -mbulk-memory -nostdlib -I c/wasm -I c -Wl,--no-entry -o app.wasm app.c c/wasm/rosemary_wasm.c
