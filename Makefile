@@ -254,9 +254,9 @@ ROSEMARY_FUZZ_MESSAGES ?= 1000000
 
 soak: build ## long runs: 100 deaths of apps of each kind and of the kernel under traffic, links cut after 100 of each, 300 of the storage, fuzzing from a zone: hours
 	@.ci/need $(LAB) tshark mn cc faketime
-	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 ROSEMARY_EXCHANGES=1000 ROSEMARY_CUTS=100 ROSEMARY_SWITCHES=1000 $(REPEAT) \
+	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 ROSEMARY_EXCHANGES=1000 ROSEMARY_MOVES=500 ROSEMARY_CUTS=100 ROSEMARY_SWITCHES=1000 $(REPEAT) \
 	  ROSEMARY_FUZZ_MESSAGES=$(ROSEMARY_FUZZ_MESSAGES)" cargo test --workspace $(ROOT_TESTS) -- --show-output --include-ignored \
-	  over_1_2 over_1_4 repeated_crashes:: kernel_killed:: northbound::kills:: reconnecting:: guards::killed_guard hostile::fuzz:: forwarding:: cut_links:: changes:: 2>&1 | tee target/soak.log
+	  over_1_2 over_1_4 repeated_crashes:: kernel_killed:: northbound::kills:: reconnecting:: guards::killed_guard hostile::fuzz:: forwarding:: cut_links:: changes:: path_moves:: 2>&1 | tee target/soak.log
 	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
 	@for run in 7:1000 2:200 11:200 33:200 7:200:forwarding 7:100:cuts:1.0:square 7:100:cuts:1.3:square; do \
 	  $(SUDO) target/debug/examples/rosemary_chaos $${run//:/ } | tee -a target/soak.log || exit 1; \

@@ -42,6 +42,7 @@ from ._native import (
     Hosts,
     HostsEvent,
     HttpRequest,
+    LearnedHost,
     LinkDownRecord,
     LinkRecord,
     Listener,

@@ -349,6 +349,31 @@ class RequestLost(_AboutSwitch):
     def why(self) -> str: ...
 
 @final
+class LearnedHost(_AboutSwitch):
+    def __new__(
+        cls,
+        *,
+        dpid: int,
+        epoch: int = 0,
+        version: int = 4,
+        port: int,
+        mac: bytes,
+        vlan: int,
+        ip: str | None,
+        is_gone: bool,
+    ) -> LearnedHost: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def mac(self) -> bytes: ...
+    @property
+    def vlan(self) -> int: ...
+    @property
+    def ip(self) -> str | None: ...
+    @property
+    def is_gone(self) -> bool: ...
+
+@final
 class FlowsMissing(_AboutSwitch):
     def __new__(cls, *, dpid: int, epoch: int = 0, version: int = 4) -> FlowsMissing: ...
 

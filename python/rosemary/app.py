@@ -19,6 +19,7 @@ from ._native import (
     Hosts,
     HostsEvent,
     HttpRequest,
+    LearnedHost,
     Lost,
     Notice,
     PacketIn,
@@ -93,7 +94,7 @@ class App:
         network.warn(f"a message was refused: {event.why}{remedy}")
 
     def on_committed(self, event: Committed, network: Network) -> None:
-        """The outcome of a change set of this app. The default logs one that was not applied."""
+        """The outcome of a change set of this app. The default logs a set that was not applied."""
         if not event.is_applied:
             at = "" if event.index is None else f", change {event.index}"
             partial = "; changes of it may have been applied" if event.is_partial else ""
@@ -105,6 +106,9 @@ class App:
 
     def on_lost(self, event: Lost, network: Network) -> None:
         """Replies, errors or flow-removed messages were lost."""
+
+    def on_learned_host(self, event: LearnedHost, network: Network) -> None:
+        """A switch that sends no packets to a controller has learned a host by itself, or has forgotten it (`is_gone`)."""
 
     def on_flows_missing(self, event: FlowsMissing, network: Network) -> None:
         """A switch lost flows; the app adds its own again."""
@@ -236,6 +240,7 @@ class App:
                 Committed: self.on_committed,
                 RequestLost: self.on_request_lost,
                 Lost: self.on_lost,
+                LearnedHost: self.on_learned_host,
                 FlowsMissing: self.on_flows_missing,
                 FlowsKept: self.on_flows_kept,
                 Alert: self.on_alert,

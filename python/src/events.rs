@@ -269,6 +269,21 @@ event! {
     }
 }
 event! {
+    /// A switch without packet-ins has learned or forgotten a host by itself.
+    LearnedHost, "host" {
+        /// The port behind which the host is; `LOCAL` if the switch knows only that the host is its own.
+        port: u32,
+        /// Its Ethernet address.
+        mac: Py<PyBytes>,
+        /// Its VLAN; 0 for none, or if the switch does not state it.
+        vlan: u16,
+        /// Its IP address, if the switch knows it.
+        ip: Option<String>,
+        /// Whether the switch has forgotten the host.
+        is_gone: bool,
+    }
+}
+event! {
     /// The switch has lost flows; the app adds its own again.
     FlowsMissing, "flows-missing" {}
 }
@@ -297,6 +312,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Refused>()?;
     module.add_class::<Committed>()?;
     module.add_class::<RequestLost>()?;
+    module.add_class::<LearnedHost>()?;
     module.add_class::<FlowsMissing>()?;
     module.add_class::<FlowsKept>()?;
     module.add_class::<Lost>()?;

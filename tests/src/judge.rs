@@ -11,7 +11,8 @@ use anyhow::{Context as _, bail, ensure};
 use control::app::AppId;
 use openflow::{
     Action, Dpid, ErrorMessage, Field, FlowMod, GroupMod, Header, Hello, Kind, Message,
-    MultipartRequest, PacketOut, PortDescReply, Version, append, echo_reply,
+    MultipartRequest, OwnChanges, PacketOut, PortDescReply, Version, append, echo_reply,
+    monitor_flows,
 };
 
 use crate::fake::{PORT_DESC, features};
@@ -32,6 +33,8 @@ pub struct Judge {
     version: Version,
     owner: Owner,
     table: FlowTable,
+    /// Number of received requests to monitor flows, which only the kernel sends.
+    monitors: u32,
     /// Number of received messages, by kind.
     pub received: BTreeMap<u8, u64>,
     /// Number of added, changed and deleted flows, groups and meters.
@@ -63,7 +66,7 @@ impl Judge {
             );
         }
         let received = BTreeMap::new();
-        Ok(Self { version, owner, table, received, effects: 0, refused: 0 })
+        Ok(Self { version, owner, table, monitors: 0, received, effects: 0, refused: 0 })
     }
 
     /// Connects, and checks messages in a thread until the session ends.
@@ -135,6 +138,12 @@ impl Judge {
                 ensure!(packet_out.buffer_id.is_none(), "it uses a buffer that it was not given");
                 ensure!(!is_lldp(packet_out.data), "it is LLDP");
                 self.actions(packet_out.actions.iter())
+            }
+            Kind::MultipartRequest if is_flow_monitor(version, message)? => {
+                // The switch refuses the first one, and the kernel asks once per connection.
+                self.monitors += 1;
+                ensure!(self.monitors == 1, "apps may not monitor flows");
+                Ok(())
             }
             Kind::MultipartRequest => match MultipartRequest::decode(message)? {
                 MultipartRequest::TableFeatures(tables) => {
@@ -272,6 +281,14 @@ fn apply(
 const LLDP: u16 = 0x88cc;
 
 /// Whether a frame is LLDP, including behind VLAN tags or in 802.3 with SNAP (IEEE 802-2014 §9.4).
+/// Whether the message is the kernel's request to monitor all flows.
+fn is_flow_monitor(version: Version, message: &[u8]) -> anyhow::Result<bool> {
+    let xid = Header::decode(message)?.xid;
+    let mut expected = Vec::new();
+    append(&mut expected, |out| monitor_flows(version, OwnChanges::Full, xid, out))?;
+    Ok(message == expected)
+}
+
 fn is_lldp(frame: &[u8]) -> bool {
     let mut rest = frame.get(12..).unwrap_or_default();
     while let [0x81 | 0x91, 0, _, _, behind @ ..] | [0x88, 0xa8, _, _, behind @ ..] = rest {

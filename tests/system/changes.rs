@@ -70,7 +70,7 @@ impl Traffic {
                         let _ = socket.send_to(b"packet", (to_address.as_str(), port));
                         sent.fetch_add(1, Ordering::Relaxed);
                     }
-                    thread::sleep(Duration::from_millis(3));
+                    thread::sleep(Duration::from_millis(2)); // 10,000 packets a second
                 }
             }
         }));

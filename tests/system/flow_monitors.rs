@@ -35,7 +35,7 @@ const HEALED: Duration = Duration::from_millis(500);
 const SAVED: [&str; 5] = ["heal", "orphans", "count", "bands", "check"];
 
 /// Prints each change of the switch's flows, with the time.
-fn observe<'lab>(net: &Net<'lab>) -> anyhow::Result<Running> {
+fn observe(net: &Net<'_>) -> anyhow::Result<Running> {
     let mut command = net.lab.command("ovs-ofctl");
     let version = format!("OpenFlow{}", net.s1.of().name().replace('.', ""));
     command.args(["-O", &version, "--timestamp", "monitor", net.s1.name(), "watch:!initial"]);
@@ -102,12 +102,12 @@ fn foreign_changes_are_noticed_without_requests(of: Of) {
             net.s1.ofctl(&["del-flows"])?;
             lab.pause(PAUSE)?;
         }
-        let observed = [observer.stdout(), observer.stderr()].concat();
-        let mut times = times(&observed);
+        let reported = [observer.stdout(), observer.stderr()].concat();
+        let mut times = times(&reported);
         times.sort();
         println!("OpenFlow {of}: flows are back after {times:?}");
-        ensure!(times.len() == DELETES, "{} of {DELETES}: {observed}", times.len());
-        ensure!(times.last() < Some(&HEALED), "{times:?}: {observed}");
+        ensure!(times.len() == DELETES, "{} of {DELETES}: {reported}", times.len());
+        ensure!(times.last() < Some(&HEALED), "{times:?}: {reported}");
         numbers_are_present(&mut net)?;
         let rosemary = rosemary_binary().display().to_string();
         println!("{}", lab.run(&rosemary, &["flows", "--orphans"])?);
@@ -212,9 +212,9 @@ impl PlayedSwitch {
                     && message[9] == 16
                     && message.get(31) == Some(&0)
             };
-            let xids = self.fake.received.iter().filter(is_request);
-            let xids = xids.filter_map(|message| Some(Header::decode(message).ok()?.xid));
-            if let Some(xid) = xids.last().filter(|xid| *xid != self.asked) {
+            let mut xids = self.fake.received.iter().filter(is_request);
+            let xid = xids.next_back().and_then(|message| Some(Header::decode(message).ok()?.xid));
+            if let Some(xid) = xid.filter(|xid| *xid != self.asked) {
                 self.asked = xid;
                 return Ok(());
             }

@@ -58,6 +58,7 @@ mod outside;
 mod ovsdb;
 mod packages;
 mod packet_path;
+mod path_moves;
 mod pausing;
 mod printing;
 mod protection;

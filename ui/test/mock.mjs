@@ -18,7 +18,9 @@ const count = 6;
 export function network() {
   const switches = Array.from({ length: count }, (_, index) => ({
     dpid: dpid(index + 1), version: '1.3', address: `127.0.0.1:${51000 + index}`, transport: index % 2 ? 'tls 1.3' : 'tcp', epoch: index + 1, ports: 4,
-    n_tables: 254, table_size: 1000000, flows: 14 + index, fullest: null, packet_ins: 1200 + index * 77, dropped: 0, pauses: 0, guarded: 0,
+    n_tables: 254, table_size: 1000000, flows: 14 + index, fullest: null, failing: [],
+    flow_monitor: index ? 'on' : 'off', flow_monitor_off: index ? null : 'it refused it', requests: { heal: index }, role: null,
+    packet_ins: 1200 + index * 77, dropped: 0, pauses: 0, guarded: 0,
     flow_mods: 310, packet_outs: 802, refused: 0, unsent: 0, errors: 0,
   }));
   const links = switches.flatMap((_, index) => {

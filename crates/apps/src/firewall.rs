@@ -17,9 +17,8 @@
 //! The library for wanted flows ([`rosemary_sdk::wanted`]) puts the flows into the switches: all at once into a switch that
 //! connects or has lost its flows, before any packet can pass. It reads each switch every few seconds, adds missing flows
 //! and deletes those that no rule needs. When the firewall starts with other rules, a connected switch keeps the former ones until
-//! one change set replaces them, so no packet meets a part of each (up to 2048 flows, OpenFlow 1.3 and later). A flow that is there
-//! keeps its counters. A rule that a switch
-//! refuses, or has no room for, is a problem that `rosemary status` shows until the switch has it (`firewall/problems.rs`).
+//! one change set replaces them, so no packet meets a part of each (up to 2048 flows, OpenFlow 1.3 and later). A flow that the
+//! switch has already keeps its counters. A rule that a switch refuses, or has no room for, is a problem that `rosemary status` shows until the switch has it (`firewall/problems.rs`).
 
 #![forbid(unsafe_code)]
 

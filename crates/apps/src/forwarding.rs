@@ -159,7 +159,7 @@ impl Forwarding {
             None => {}
         }
         match event {
-            Event::SnapshotBegin | Event::Lost(_) => self.outbox.forget_sets(None),
+            Event::SnapshotBegin => self.outbox.forget_sets(None),
             Event::SwitchDown(switch) => self.outbox.forget_sets(Some(switch.dpid)),
             Event::Committed(committed) => self.on_committed(committed, network),
             _ => {}

@@ -337,6 +337,7 @@ Nicira, Inc., Open vSwitch, 3.1.0
 Serial number None, datapath s1
 5 packet-ins, 0 dropped, 0 unguarded
 2 flow-mods, 4 packet-outs, 0 refused, 1 errors
+It does not report changes of its flows
 
 TABLE  NAME  FLOWS  SIZE  LOOKUPS  MATCHED
 0      -     -      1000  0        -

@@ -43,7 +43,7 @@ pub enum Closed {
     Protocol {
         /// The protocol.
         protocol: &'static str,
-        /// What is wrong, and what to do.
+        /// The fault, and the remedy.
         why: String,
     },
     /// The first message is not a hello.

@@ -112,11 +112,6 @@ impl AppQueues {
         self.queues.iter().any(|queue| queue.size() > 0)
     }
 
-    /// Whether messages of paced apps wait.
-    pub(crate) fn has_paced_messages(&self) -> bool {
-        self.paced_sizes().next().is_some()
-    }
-
     /// Whether the messages of an app without a pace must join its queue, behind its own messages or those of other such apps.
     pub(crate) fn delays(&self, app: AppSlot) -> bool {
         self.size > 0 || self.has(app)

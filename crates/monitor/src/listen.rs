@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(bind_listeners(&addresses, false).unwrap().len(), 1);
         addresses.optional = Some(address("127.0.0.1:0"));
         assert_eq!(bind_listeners(&addresses, false).unwrap().len(), 2);
-        addresses.vtep = vec![address("127.0.0.1:0")];
+        addresses.vtep = vec![address("127.0.0.2:0")];
         let protocols = bind_listeners(&addresses, false).unwrap();
         let of_vtep = protocols.iter().filter(|it| it.protocol == Southbound::HardwareVtep);
         assert_eq!((protocols.len(), of_vtep.count()), (3, 1));

@@ -111,6 +111,11 @@ impl Image {
         self.tables.get(table)?.get(&uuid)
     }
 
+    /// Returns the names of the tables that have had rows.
+    pub fn tables(&self) -> impl Iterator<Item = &str> {
+        self.tables.keys().map(String::as_str)
+    }
+
     /// Returns the rows of a table, by their identifiers.
     pub fn rows(&self, table: &str) -> impl Iterator<Item = (Uuid, &Row)> {
         self.tables.get(table).into_iter().flatten().map(|(uuid, row)| (*uuid, row))

@@ -8,8 +8,8 @@ use sdk::{Event, FlowRemoved as RawFlowRemoved, PortChange};
 use zone::run::WholeRecord;
 
 use super::{
-    Alert, Committed, Error, FlowRemoved, FlowsKept, FlowsMissing, Lost, PacketIn, Port, Refused,
-    Reply, RequestLost, SnapshotBegin, SnapshotEnd, SwitchDown, SwitchUp,
+    Alert, Committed, Error, FlowRemoved, FlowsKept, FlowsMissing, LearnedHost, Lost, PacketIn,
+    Port, Refused, Reply, RequestLost, SnapshotBegin, SnapshotEnd, SwitchDown, SwitchUp,
 };
 use crate::apps::AppsEvent;
 use crate::broker::BrokerEvent;
@@ -103,6 +103,17 @@ fn event(py: Python<'_>, record: &[u8]) -> PyResult<Py<PyAny>> {
             let message = bytes(kept.message);
             let (switch, is_complete) = (kept.switch.into(), kept.is_complete);
             Py::new(py, FlowsKept { switch, message, is_complete })?.into_any()
+        }
+        Event::Host(host) => {
+            let host = LearnedHost {
+                switch: host.switch.into(),
+                port: host.port.0,
+                mac: mac_bytes(py, host.mac),
+                vlan: host.vlan,
+                ip: host.ip.map(|ip| ip.to_string()),
+                is_gone: host.is_gone,
+            };
+            Py::new(py, host)?.into_any()
         }
         Event::Committed(committed) => Py::new(py, Committed::of(&committed))?.into_any(),
         Event::RequestLost { switch, xid, why } => {

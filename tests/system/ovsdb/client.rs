@@ -13,7 +13,7 @@ use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Running, database};
 use keys::Keys;
 use ovsdb::driver::{Connection, Server, TransactError};
-use ovsdb::ownership::{Parent, WantedRow, reconcile};
+use ovsdb::ownership::{Parent, Scope, WantedRow, reconcile};
 use ovsdb::{
     Atom, AtomKind, Change, ChangeKind, Condition, Done, ErrorKind, Event, Failure, Mutation,
     Mutator, Operation, Row, Settings, Uuid, Value, Wanted, WantedColumn, WantedTable,
@@ -435,13 +435,16 @@ fn owner_changes_its_own_rows_alone() {
         let (port, _) = db.image().rows("Port").next().context("the port of the bridge")?;
         let mut carry_out = |wanted: &[WantedRow]| -> anyhow::Result<(usize, usize, usize)> {
             let schema = db.schema().context("a schema")?.clone();
-            let operations = reconcile(db.image(), &schema, "app", wanted)?;
+            let scope = Scope { bridges: Some(["s1".to_owned()].into()), ..Scope::default() };
+            let plan = reconcile(db.image(), &schema, "app", &scope, wanted);
+            ensure!(plan.refused.is_empty(), "{:?}", plan.refused);
+            let operations = plan.operations();
             if !operations.is_empty() {
                 db.transact(&operations, SOON)?;
             }
             // The answer follows the update, so the image is current.
-            let again = reconcile(db.image(), &schema, "app", wanted)?;
-            ensure!(again.is_empty(), "one transaction is enough: {again:?}");
+            let again = reconcile(db.image(), &schema, "app", &scope, wanted);
+            ensure!(again.is_done(), "one transaction is enough: {again:?}");
             let count = |table| db.image().rows(table).count();
             Ok((operations.len(), count("QoS"), count("Queue")))
         };

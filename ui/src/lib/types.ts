@@ -22,6 +22,8 @@ export interface Program {
   last_exit: string | null;
 }
 
+export type FlowMonitorState = 'off' | 'waiting' | 'on' | 'others' | 'paused';
+
 export interface Switch {
   dpid: string;
   version: string;
@@ -32,6 +34,14 @@ export interface Switch {
   flows: number | null;
   fullest: { table: number; flows: number; size: number; nearly_full: boolean; app: string | null } | null;
   failing: { message: string; why: string; effect: string; tries: number; seconds: number }[];
+  /** That it exchanges no packets with a controller, and the apps that therefore do not get it. */
+  no_packets?: { why: string; apps: string[] };
+  /** How the kernel knows its flows, and why the switch does not report their changes. */
+  flow_monitor: FlowMonitorState;
+  flow_monitor_off: string | null;
+  /** Requests for its flows and tables, by their reason. */
+  requests: Record<string, number>;
+  role: string | null;
   packet_ins: number;
   dropped: number;
   flow_mods: number;

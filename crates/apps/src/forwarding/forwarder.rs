@@ -341,6 +341,7 @@ impl Forwarder {
     pub(crate) fn go_on(&mut self, world: &mut impl World) -> Option<Duration> {
         let now = world.now();
         self.rebuild_if_due(world);
+        self.moves.expire(&self.routes, &mut self.peers, world);
         self.moves.go_on(&self.routes, &mut self.peers, world);
         self.release_statements(world);
         if self.listing_ends.is_some_and(|it| it <= now) {

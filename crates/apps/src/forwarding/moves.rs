@@ -6,7 +6,7 @@
 //!    one by its old hop and return. The hops that change at a switch in one wave are one change set.
 //! 3. After that and a pause for packets under way, hops that are not used any more are deleted.
 //!
-//! A route whose old path is broken does not wait before step 2, nor between waves: its packets are lost meanwhile. A packet that
+//! A route whose old path is broken does not wait before step 2, nor between waves: its packets are lost until then. A packet that
 //! arrives before a hop is added becomes a packet-in and is forwarded by the app. An answer that does not come in time is not
 //! waited for.
 //!
@@ -26,6 +26,9 @@ use super::world::{Act, Flow, Message, World};
 
 /// Longest wait for the answers to a stage.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Longest time from the loss of outcomes to a later outcome: longer than the kernel waits for a switch.
+const OUTCOME_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Time for packets under way on the old path.
 const UNDER_WAY: Duration = Duration::from_millis(200);
@@ -49,7 +52,7 @@ impl Move {
     /// Adds the differences of one route. `order` lists the present hops from the source on.
     pub(crate) fn add(&mut self, key: Key, before: &Hops, order: &[(End, Act)]) {
         let (mut wave, mut last) = (0, None);
-        // From the destination on: a hop is there before one that leads to it.
+        // From the destination on: a switch gets its hop before the switch that sends to it.
         for (at, act) in order.iter().rev() {
             match before.get(at) {
                 None => self.adds.push((key, *at)),
@@ -107,6 +110,8 @@ struct Job {
 struct Sent {
     dpid: Dpid,
     hops: Vec<(HopOf, Act)>,
+    /// The time at which the outcome counts as lost, if outcomes were lost since the set was sent.
+    until: Option<Duration>,
 }
 
 /// The moves under way.
@@ -179,8 +184,8 @@ impl Moves {
         });
     }
 
-    /// Handles the outcome of a change set: sends its hops again if the switch has not applied it, or as far as the routes have
-    /// them otherwise by now.
+    /// Handles the outcome of a change set: sends its hops again if the switch has not applied it, and sends the hops that the
+    /// routes have changed since.
     pub(crate) fn on_changed(
         &mut self,
         (switch, set, is_applied): (Switch, u64, bool),
@@ -189,7 +194,7 @@ impl Moves {
         world: &mut impl World,
     ) {
         peers.on_changed(switch, set);
-        if let Some(Sent { dpid, hops }) = self.sets.remove(&set) {
+        if let Some(Sent { dpid, hops, .. }) = self.sets.remove(&set) {
             let is_as_sent = |(key, at): &HopOf, act: &Act| {
                 routes.get(key).is_some_and(|route| route.hops.get(at) == Some(act))
             };
@@ -206,20 +211,32 @@ impl Moves {
         self.go_on(routes, peers, world);
     }
 
-    /// Handles the loss of outcomes, perhaps of the change sets under way: sends their hops again.
-    pub(crate) fn on_lost(&mut self, routes: &Routes, peers: &mut Peers, world: &mut impl World) {
-        let sets: Vec<(u64, Dpid)> =
-            self.sets.iter().map(|(set, sent)| (*set, sent.dpid)).collect();
-        for (set, dpid) in sets {
-            if let Some(switch) = peers.switch(dpid) {
-                self.on_changed((switch, set, false), routes, peers, world);
+    /// Handles the loss of outcomes, perhaps of the change sets under way. A set whose outcome does not come in time is sent again.
+    /// Until then it stays under way, because it can still be applied: messages must not overtake it.
+    pub(crate) fn on_lost(&mut self, now: Duration) {
+        for sent in self.sets.values_mut() {
+            sent.until.get_or_insert(now + OUTCOME_PATIENCE);
+        }
+    }
+
+    /// Handles the change sets whose outcomes count as lost.
+    pub(crate) fn expire(&mut self, routes: &Routes, peers: &mut Peers, world: &mut impl World) {
+        let now = world.now();
+        let is_lost = |sent: &Sent| sent.until.is_some_and(|until| until <= now);
+        let lost = self.sets.iter().filter(|(_, sent)| is_lost(sent));
+        let lost: Vec<(u64, Dpid)> = lost.map(|(set, sent)| (*set, sent.dpid)).collect();
+        for (set, dpid) in lost {
+            match peers.switch(dpid) {
+                Some(switch) => self.on_changed((switch, set, false), routes, peers, world),
+                None => drop(self.sets.remove(&set)),
             }
         }
     }
 
     /// Returns when [`go_on`](Self::go_on) is to be called at the latest.
     pub(crate) fn wake_at(&self) -> Option<Duration> {
-        self.jobs.iter().map(|job| job.until).min()
+        let sets = self.sets.values().filter_map(|sent| sent.until);
+        self.jobs.iter().map(|job| job.until).chain(sets).min()
     }
 }
 
@@ -256,7 +273,7 @@ fn change(
                 continue;
             }
             if let Some(set) = peers.change(dpid, flows, world) {
-                sets.insert(set, Sent { dpid, hops });
+                sets.insert(set, Sent { dpid, hops, until: None });
                 awaited.push(Awaited::Set(dpid, set));
             }
         }

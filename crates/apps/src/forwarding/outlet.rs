@@ -1,4 +1,4 @@
-//! Connects the core with the SDK: [`Outlet`] looks hosts up and sends messages, and the [`Outbox`] keeps those that have no
+//! Connects the core with the SDK: [`Outlet`] looks hosts up and sends messages, and the [`Outbox`] keeps the messages that have no
 //! room yet.
 
 use std::collections::{HashMap, VecDeque};

@@ -145,7 +145,7 @@ impl Forwarder {
     }
 
     /// Outcomes were lost, perhaps those of change sets.
-    pub(crate) fn on_lost(&mut self, world: &mut impl World) {
-        self.moves.on_lost(&self.routes, &mut self.peers, world);
+    pub(crate) fn on_lost(&mut self, world: &impl World) {
+        self.moves.on_lost(world.now());
     }
 }

@@ -52,6 +52,12 @@ impl AppRights {
         all.any(|rights| !rights.flow_write.is_empty())
     }
 
+    /// Whether it may change the flows of others, at any switch.
+    pub(crate) fn writes_any_flow(&self) -> bool {
+        let mut all = self.named.iter().map(|(_, rights)| rights).chain([&self.others]);
+        all.any(|rights| !rights.flow_write_any.is_empty())
+    }
+
     /// Notes whether no other app writes flows.
     pub(crate) fn set_alone(&mut self, alone: bool) {
         self.others.alone = alone;

@@ -103,6 +103,11 @@ impl Flows {
     fn remove(&mut self, hash: u64) -> Option<Flow> {
         let before = self.by_hash.remove(&hash)?;
         self.uncount(before);
+        // The pool counts flows, so the map may not stay large for few of them.
+        let (len, capacity) = (self.by_hash.len(), self.by_hash.capacity());
+        if capacity > 64 && len < capacity / 8 {
+            self.by_hash.shrink_to(len * 2);
+        }
         Some(before)
     }
 
@@ -186,10 +191,12 @@ impl FlowImage {
         }
         let of_known = |hash: &u64| self.known.by_hash.get(hash).map(|flow| flow.owner);
         let gone = before.by_hash.iter().filter(|(hash, flow)| of_known(hash) != Some(flow.owner));
-        let lost: Vec<AppId> = gone.map(|(_, flow)| flow.owner).collect();
+        let gone: Vec<AppId> = gone.map(|(_, flow)| flow.owner).collect();
         let is_new = |hash: &&u64| !before.by_hash.contains_key(hash);
-        let differences = lost.len() + self.known.by_hash.keys().filter(is_new).count();
-        Replaced { lost: lost.into_iter().collect(), differences }
+        let differences = gone.len() + self.known.by_hash.keys().filter(is_new).count();
+        // Without reports of its own changes, the kernel may have deleted them.
+        let lost = gone.into_iter().filter(|_| !self.sees_others_only).collect();
+        Replaced { lost, differences }
     }
 
     /// Whether a whole list was received.
@@ -328,6 +335,27 @@ mod tests {
         assert_eq!(replaced.lost, BTreeSet::from([ONE, TWO]));
         assert_eq!(replaced.differences, 3);
         assert_eq!((image.count_of(ONE), image.count_of(TWO)), (1, 1));
+    }
+
+    #[test]
+    fn list_shows_no_losses_without_reports_of_own_changes() {
+        let mut image = listed(&[(ONE, b"a")]);
+        image.sees_others_only = true;
+        image.begin_list();
+        assert_eq!(image.end_list(), Replaced { lost: BTreeSet::new(), differences: 1 });
+    }
+
+    #[test]
+    fn map_shrinks_with_its_flows() {
+        let mut image = listed(&[]);
+        let fields = (0..10_000_u32).map(u32::to_be_bytes);
+        for fields in fields.clone() {
+            report(&mut image, FlowEvent::Added, ONE, &fields);
+        }
+        for fields in fields {
+            report(&mut image, FlowEvent::Removed, ONE, &fields);
+        }
+        assert!(image.known.by_hash.capacity() <= 64, "{}", image.known.by_hash.capacity());
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Occupancy {
         is_due
     }
 
-    /// Whether the adds of apps grow old now; if so, notes that. For a switch whose flows are counted all the time: other
+    /// Whether the counts of the apps' adds are due to be aged; if so, notes the time. For a switch whose flows are counted all the time: other
     /// reports are as far apart as this.
     pub(crate) fn take_age(&mut self, now: Instant) -> bool {
         let is_due = self.aged.is_none_or(|at| now.saturating_duration_since(at) >= EVERY);

@@ -150,12 +150,23 @@ pub(crate) struct BandCheck {
 }
 
 /// The numbers of flows, to compare the image of the flows with them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ImageCheck {
     /// The numbers of flows in the parts of the reply so far.
     pub(crate) tally: Tally,
+    /// Most tables and owners in the tally. The image has no more, so more make a difference in any case.
+    pub(crate) most: usize,
     /// The number of reports of the flow monitor before the request.
     pub(crate) reports: u64,
+}
+
+impl ImageCheck {
+    /// Counts a flow of the switch.
+    pub(crate) fn count(&mut self, table: u8, owner: AppId) {
+        if self.tally.len() <= self.most || self.tally.contains_key(&(table, owner)) {
+            *self.tally.entry((table, owner)).or_default() += 1;
+        }
+    }
 }
 
 /// The possessions of apps by the image of a switch's flows.
@@ -227,8 +238,8 @@ pub(crate) struct FlowReader {
     due: Option<Instant>,
     /// All flows must be read at this time, because the band of an app has moved.
     band_check: Option<Instant>,
-    /// All flows must be read to compare the image, which has this number of reports.
-    check: Option<u64>,
+    /// All flows must be read for this comparison with the image.
+    check: Option<ImageCheck>,
     /// Whether an operator waits for it.
     pub(crate) is_awaited: bool,
     /// Removals of the next reading.
@@ -263,8 +274,8 @@ impl FlowReader {
     }
 
     /// Requests a reading to compare the image of the flows. `reports` is the number of its reports.
-    pub(crate) fn request_check(&mut self, reports: u64) {
-        self.check = Some(reports);
+    pub(crate) fn request_check(&mut self, check: ImageCheck) {
+        self.check = Some(check);
     }
 
     /// Whether an app would be informed by a reading now.
@@ -338,7 +349,7 @@ impl FlowReader {
             self.band_check = self.band_check.map(|at| at.max(now + GRACE));
         }
         let checks_bands = self.band_check.take_if(|at| now >= *at).is_some();
-        let check = self.check.take().map(|reports| ImageCheck { tally: Tally::new(), reports });
+        let check = self.check.take();
         let is_due = self.due.take().is_some();
         let all = is_due || checks_bands || check.is_some() || !version.features().cookie_masks;
         let only = match inform[..] {
@@ -581,7 +592,7 @@ mod tests {
         assert_eq!(bands.reason(), Reason::Bands);
         assert!(bands.needs_flows(version, Some(known)));
         assert!(!bands.needs_flows(version, Some(KnownFlows { has_earlier: false, ..known })));
-        let check = reading(&|reader| reader.request_check(7), NONE);
+        let check = reading(&|reader| reader.request_check(ImageCheck::default()), NONE);
         assert_eq!((check.reason(), check.only), (Reason::Check, None));
         assert!(check.needs_flows(version, Some(KnownFlows::default())));
         let apps = reading(&|reader| reader.uninformed = both(), both());

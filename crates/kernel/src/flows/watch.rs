@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use dal::FlowMonitor;
 
 use super::image::FlowImage;
+use super::reader::ImageCheck;
 use crate::memory::Share;
 use control::app::AppId;
 use control::query::FlowMonitorState;
@@ -160,13 +161,14 @@ impl Watch {
         matches!(self.state, WatchState::Current | WatchState::OthersOnly)
     }
 
-    /// Whether the image must be compared with the flows of the switch now; if so, notes that it is, and returns the number of
-    /// reports so far.
-    pub(crate) fn take_check(&mut self, now: Instant) -> Option<u64> {
-        let reports = self.current()?.reports;
+    /// Returns the comparison of the image with the flows of the switch that begins now, if one is due.
+    pub(crate) fn take_check(&mut self, now: Instant) -> Option<ImageCheck> {
         self.check.filter(|check| now >= *check)?;
+        let image = self.current()?;
+        let most = image.owners().count() * image.tables().count();
+        let check = ImageCheck { tally: Tally::new(), most, reports: image.reports };
         self.check = Some(now + CHECK_EVERY);
-        Some(reports)
+        Some(check)
     }
 
     /// Whether the switch must list its flows again, because the last comparison has shown a difference. Once.
@@ -251,7 +253,7 @@ mod tests {
         let (mut watch, now) = (Watch::default(), Instant::now());
         assert!(!watch.observe(FlowMonitor::On, 7, now));
         assert!(watch.current().is_none() && !watch.is_waiting());
-        assert_eq!((watch.take_check(now), watch.has_answered()), (None, None));
+        assert!(watch.take_check(now).is_none() && watch.has_answered().is_none());
     }
 
     #[test]

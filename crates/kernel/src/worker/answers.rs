@@ -15,12 +15,12 @@ use tracing::field::{DisplayValue, display};
 use tracing::{debug, warn};
 
 use super::WorkerChannels;
+use super::flows::news::may_wait_to_delete;
 use super::log_limits::LogLimits;
 use super::own_messages::unanswered;
 use super::switches::Switches;
 use crate::answer_part::Part;
 use crate::app_port::AppPort;
-use crate::app_queues::AppQueues;
 use crate::check::Expects;
 use crate::connection::{Connection, Up};
 use crate::dispatch::Dispatch;
@@ -223,17 +223,19 @@ impl Replies<'_> {
             debug!(dpid = %switch.dpid, removed.cookie, "ignored the removal of a flow that belongs to no app");
             return;
         };
+        let app_port = &mut self.dispatch.app_ports[slot];
+        if !app_port.takes(switch) {
+            return; // the app does not know the switch
+        }
         self.copy.clear();
         self.copy.extend_from_slice(message);
         rewrite::flow_removed(switch.version, self.copy);
-        let app_port = &mut self.dispatch.app_ports[slot];
         app_port.flow_removed(switch, removed, self.copy);
-        let is_guard = matches!(app_port.policy.stage, Stage::Guard(_));
-        // The guard's own delete may wait longer than it counts.
-        let is_paced = self.connection.queues().is_some_and(AppQueues::has_paced_messages);
+        let is_guard = matches!(app_port.policy.stage, Stage::Guard(_)) && app_port.is_attached();
         if removed.reason == FlowRemovedReason::Delete
             && !is_watched
-            && (is_guard && app_port.is_attached() && !is_paced)
+            && is_guard
+            && !may_wait_to_delete(self.connection, &self.dispatch.app_ports, slot)
         {
             self.flow_lost(Loss::Guard(slot));
         }

@@ -2,26 +2,35 @@
 //!
 //! A row of an owner has two entries in its column `external_ids`: [`OWNER`] names the owner, [`KEY`] the row among those of the
 //! owner. Rows without these entries, and those of other owners, are never changed, except that a parent's column gains or loses
-//! references to rows of the owner.
+//! references to rows of the owner. Other entries in `external_ids` of a row of the owner stay, except the entries that [`IDS_OF_OWNER`] lists.
 //!
-//! [`reconcile`] is a pure function of the image and the wanted rows. Each change is guarded by a `wait`, so the server refuses the
-//! transaction if a row has changed since the image was current; the caller reconciles again.
+//! [`reconcile`] is a pure function of the image, the scope and the wanted rows. A row that cannot be brought about, and rows that refer to
+//! it, are refused, and all others are brought about. Each change is guarded by a `wait`, so the server refuses the
+//! transaction if a row has changed since the image was current; the caller reconciles again. If the server refuses the whole plan for
+//! another reason, such as an index, the caller sends each part alone, so that only the part with the mistake fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
+use self::scope::Bridges;
+pub use self::scope::{Columns, Scope};
 use crate::image::Image;
 use crate::row::Row;
 use crate::schema::{ColumnType, Schema, UUID_COLUMN, is_name};
-use crate::transaction::{Condition, Mutation, Mutator, Operation};
+use crate::transaction::{Condition, Mutation, Mutator, Operation, TransactionError, check};
 use crate::value::{Atom, Uuid, Value};
+
+mod scope;
 
 /// The key in `external_ids` whose value names the owner of a row.
 pub const OWNER: &str = "rosemary-owner";
 
 /// The key in `external_ids` whose value names a row among those of its owner.
 pub const KEY: &str = "rosemary-key";
+
+/// The key in `external_ids` that lists, as JSON, the keys of the other entries that the owner has set.
+pub const IDS_OF_OWNER: &str = "rosemary-ids";
 
 /// The column with [`OWNER`] and [`KEY`].
 pub const IDS: &str = "external_ids";
@@ -51,7 +60,7 @@ pub struct Parent {
     pub column: String,
 }
 
-/// The wanted rows cannot be brought about.
+/// A wanted row cannot be brought about.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OwnershipError {
     /// A key is no name, or two wanted rows have the same.
@@ -60,6 +69,30 @@ pub enum OwnershipError {
     /// The table has no column for the owner, or the image does not have it.
     #[error("the rows of {0} cannot have an owner: the column {IDS} is absent or not monitored")]
     NoIds(String),
+    /// The row writes beyond the scope.
+    #[error("{key} writes {what}, which is not granted; grant it, or remove the row")]
+    NotGranted {
+        /// The key of the wanted row.
+        key: String,
+        /// The missing grant, a phrase.
+        what: String,
+    },
+    /// The row does not fit the schema.
+    #[error("{key} does not fit the schema of the server: {error}")]
+    Schema {
+        /// The key of the wanted row.
+        key: String,
+        /// The mistake.
+        error: TransactionError,
+    },
+    /// The row refers to a row that is refused or not wanted.
+    #[error("{key} refers to {to}, which is refused or not wanted; correct {to} first")]
+    Depends {
+        /// The key of the wanted row.
+        key: String,
+        /// The name that it refers to.
+        to: String,
+    },
     /// The parent does not exist, or has no such column.
     #[error("{table}.{column} of row {uuid} does not exist; name another parent of {key}")]
     NoParent {
@@ -91,51 +124,143 @@ pub enum OwnershipError {
 /// The rows of an owner, by table and key.
 type Owned = BTreeMap<(String, String), Uuid>;
 
+/// A wanted row that is not brought about. If it exists, it stays as it is, unless the scope no longer grants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The key of the wanted row.
+    pub key: String,
+    /// The reason.
+    pub error: OwnershipError,
+}
+
+/// Rows that refer to each other, and the operations that bring them about.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Group {
+    /// The keys of the wanted rows.
+    pub keys: BTreeSet<String>,
+    /// The operations; none if the rows are there.
+    pub operations: Vec<Operation>,
+}
+
+/// What [`reconcile`] found to do.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// The wanted rows that are refused.
+    pub refused: Vec<Refused>,
+    /// The others, in groups that do not depend on each other.
+    pub groups: Vec<Group>,
+    /// The operations that remove rows.
+    pub removal: Vec<Operation>,
+}
+
+impl Plan {
+    /// Whether there is nothing to do.
+    pub fn is_done(&self) -> bool {
+        self.removal.is_empty() && self.groups.iter().all(|group| group.operations.is_empty())
+    }
+
+    /// Returns all operations, for one transaction.
+    pub fn operations(&self) -> Vec<Operation> {
+        let brought = self.groups.iter().flat_map(|group| &group.operations);
+        brought.chain(&self.removal).cloned().collect()
+    }
+
+    /// Returns the parts that can be transactions of their own: the removal, then each group with operations. A part may be guarded by
+    /// values that an earlier part changes; so the caller reconciles after each part.
+    pub fn parts(&self) -> impl Iterator<Item = &[Operation]> {
+        let groups = self.groups.iter().map(|group| &group.operations[..]);
+        std::iter::once(&self.removal[..]).chain(groups).filter(|it| !it.is_empty())
+    }
+}
+
 /// The work of [`reconcile`].
 struct Reconciliation<'a> {
     image: &'a Image,
     schema: &'a Schema,
     owner: &'a str,
-    wanted: &'a [WantedRow],
+    wanted: Vec<&'a WantedRow>,
     rows: Owned,
+    obsolete: BTreeMap<Uuid, String>,
+    /// The parents' columns with room for one row, with the wanted row that takes it.
+    taken: BTreeMap<(Uuid, String), String>,
     operations: Vec<Operation>,
 }
 
-/// Returns the operations after which exactly the wanted rows of `owner` exist; none if that is so already.
-///
-/// # Errors
-/// [`OwnershipError`]: nothing of it can be done.
+/// Returns what is to be done so that exactly the wanted rows of `owner` exist.
 pub fn reconcile(
     image: &Image,
     schema: &Schema,
     owner: &str,
+    scope: &Scope,
     wanted: &[WantedRow],
-) -> Result<Vec<Operation>, OwnershipError> {
-    let (rows, mut obsolete) = rows_of(image, schema, owner);
+) -> Plan {
+    let (rows, obsolete) = rows_of(image, schema, owner);
+    let mut plan = Plan::default();
+    let mut work = Reconciliation {
+        image,
+        schema,
+        owner,
+        wanted: Vec::new(),
+        rows,
+        obsolete,
+        taken: BTreeMap::new(),
+        operations: Vec::new(),
+    };
     let mut keys = BTreeSet::new();
+    let bridges = Bridges::of(image);
+    let mut kept = BTreeSet::new();
     for row in wanted {
-        if !is_name(&row.key) || !keys.insert(row.key.as_str()) {
-            return Err(OwnershipError::Key(row.key.clone()));
+        let key = row.key.clone();
+        if !is_name(&key) || !keys.insert(key.clone()) {
+            plan.refused.push(Refused { key: key.clone(), error: OwnershipError::Key(key) });
+        } else if let Some(what) = scope.beyond(row, owner, &bridges) {
+            let error = OwnershipError::NotGranted { key: key.clone(), what };
+            plan.refused.push(Refused { key, error });
+        } else {
+            kept.insert((row.table.clone(), key));
+            work.wanted.push(row);
         }
     }
-    let is_wanted = |(table, key): &(String, String)| {
-        wanted.iter().any(|row| row.table == *table && row.key == *key)
-    };
-    obsolete.extend(
-        rows.iter()
-            .filter(|(key, _)| !is_wanted(key))
-            .map(|((table, _), uuid)| (*uuid, table.clone())),
-    );
-    let operations = Vec::new();
-    let mut work = Reconciliation { image, schema, owner, wanted, rows, operations };
-    for row in wanted {
-        work.bring_about(row)?;
+    let obsolete = work.rows.iter().filter(|(key, _)| !kept.contains(key));
+    let obsolete: Vec<_> = obsolete.map(|((table, _), uuid)| (*uuid, table.clone())).collect();
+    work.obsolete.extend(obsolete);
+    work.refuse(&mut plan.refused);
+    for keys in groups(&work.wanted) {
+        for row in work.wanted.clone().into_iter().filter(|row| keys.contains(&row.key)) {
+            work.bring_about(row);
+        }
+        for row in work.wanted.clone().into_iter().filter(|row| keys.contains(&row.key)) {
+            work.refer_to(row);
+        }
+        let operations = std::mem::take(&mut work.operations);
+        plan.groups.push(Group { keys, operations });
     }
+    work.remove();
+    plan.removal = work.operations;
+    plan
+}
+
+/// Divides the wanted rows into sets of keys that refer to each other, in the order of the rows.
+fn groups(wanted: &[&WantedRow]) -> Vec<BTreeSet<String>> {
+    let mut groups: Vec<BTreeSet<String>> = Vec::new();
     for row in wanted {
-        work.refer_to(row, &obsolete)?;
+        let mut keys: BTreeSet<_> = names(&row.row).map(ToOwned::to_owned).collect();
+        keys.insert(row.key.clone());
+        let (joined, others) = groups.into_iter().partition(|it| !it.is_disjoint(&keys));
+        groups = others;
+        let joined: Vec<BTreeSet<String>> = joined;
+        keys.extend(joined.into_iter().flatten());
+        groups.push(keys);
     }
-    work.remove(&obsolete);
-    Ok(work.operations)
+    groups
+}
+
+/// Returns the names of wanted rows that a row refers to.
+fn names(row: &Row) -> impl Iterator<Item = &str> {
+    row.columns().flat_map(|(_, value)| value.atoms()).filter_map(|atom| match atom {
+        Atom::NamedUuid(name) => Some(name.as_str()),
+        _ => None,
+    })
 }
 
 /// Returns the rows of an owner, and its rows that repeat the key of another.
@@ -157,21 +282,58 @@ fn rows_of(image: &Image, schema: &Schema, owner: &str) -> (Owned, BTreeMap<Uuid
 }
 
 impl Reconciliation<'_> {
-    /// Inserts a wanted row, or updates it.
-    fn bring_about(&mut self, wanted: &WantedRow) -> Result<(), OwnershipError> {
+    /// Takes the rows that cannot be written, and the rows that refer to them, out of the wanted ones.
+    fn refuse(&mut self, refused: &mut Vec<Refused>) {
+        loop {
+            let before = self.wanted.len();
+            self.taken.clear();
+            for row in self.wanted.clone() {
+                if let Err(error) = self.examine(row) {
+                    refused.push(Refused { key: row.key.clone(), error });
+                    self.wanted.retain(|it| it.key != row.key);
+                }
+            }
+            if self.wanted.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Checks that a row can be brought about beside the others.
+    fn examine(&mut self, wanted: &WantedRow) -> Result<(), OwnershipError> {
         let WantedRow { table, key, .. } = wanted;
         if self.schema.column(table, IDS).is_none() {
             return Err(OwnershipError::NoIds(table.clone()));
         }
-        let row = self.complete(wanted);
-        let Some(uuid) = self.uuid(wanted) else {
-            let (table, name) = (table.clone(), Some(key.clone()));
-            self.operations.push(Operation::Insert { table, row, name });
-            return Ok(());
+        let is_there = |name: &str| self.wanted.iter().any(|it| it.key == name);
+        if let Some(to) = names(&wanted.row).find(|name| !is_there(name)) {
+            return Err(OwnershipError::Depends { key: key.clone(), to: to.to_owned() });
+        }
+        // The check wants each name inserted; so the other rows are inserted without columns.
+        let others = self.wanted.iter().filter(|it| it.key != *key);
+        let insert = |table: &str, key: &str, row: Row| Operation::Insert {
+            table: table.to_owned(),
+            row,
+            name: Some(key.to_owned()),
         };
-        let Some(existing) = self.image.row(table, uuid) else { return Ok(()) };
+        let mut operations = vec![insert(table, key, self.complete(wanted))];
+        let referred: BTreeSet<_> = names(&wanted.row).collect();
+        let others = others.filter(|it| referred.contains(it.key.as_str()));
+        operations.extend(others.map(|it| insert(&it.table, &it.key, Row::new())));
+        if let Some((uuid, (_, after))) = self.difference(wanted) {
+            operations.push(Operation::update(table, uuid, after));
+        }
+        check(&operations, self.schema)
+            .map_err(|error| OwnershipError::Schema { key: key.clone(), error })?;
+        self.room_at_parent(wanted).map(drop)
+    }
+
+    /// Returns an existing wanted row, with its columns that differ, as they are and as they shall be.
+    fn difference(&self, wanted: &WantedRow) -> Option<(Uuid, (Row, Row))> {
+        let uuid = self.uuid(wanted)?;
+        let existing = self.image.row(&wanted.table, uuid)?;
         let (mut before, mut after) = (Row::new(), Row::new());
-        for (column, value) in row.columns() {
+        for (column, value) in self.complete(wanted).columns() {
             let old = existing.get(column);
             if old != Some(value) {
                 after.set(column, value.clone());
@@ -180,20 +342,32 @@ impl Reconciliation<'_> {
                 }
             }
         }
-        if !after.is_empty() {
-            self.guard(table, uuid, before);
-            self.operations.push(Operation::update(table, uuid, after));
-        }
-        Ok(())
+        Some((uuid, (before, after)))
     }
 
-    /// Makes the parent refer to a wanted row.
-    fn refer_to(
+    /// Inserts a wanted row, or updates it.
+    fn bring_about(&mut self, wanted: &WantedRow) {
+        let WantedRow { table, key, .. } = wanted;
+        match self.difference(wanted) {
+            Some((_, (_, after))) if after.is_empty() => {}
+            Some((uuid, (before, after))) => {
+                self.guard(table, uuid, before);
+                self.operations.push(Operation::update(table, uuid, after));
+            }
+            None => {
+                let row = self.complete(wanted);
+                let (table, name) = (table.clone(), Some(key.clone()));
+                self.operations.push(Operation::Insert { table, row, name });
+            }
+        }
+    }
+
+    /// Returns the references in the parent's column, and whether the column has room for one only.
+    fn room_at_parent(
         &mut self,
         wanted: &WantedRow,
-        obsolete: &BTreeMap<Uuid, String>,
-    ) -> Result<(), OwnershipError> {
-        let Some(Parent { table, uuid, column }) = &wanted.parent else { return Ok(()) };
+    ) -> Result<Option<(BTreeSet<Atom>, bool)>, OwnershipError> {
+        let Some(Parent { table, uuid, column }) = &wanted.parent else { return Ok(None) };
         let (key, uuid) = (wanted.key.clone(), *uuid);
         let names = || (key.clone(), table.clone(), column.clone());
         let kind = self.schema.column(table, column).map(|it| &it.kind);
@@ -202,19 +376,30 @@ impl Reconciliation<'_> {
             let (key, table, column) = names();
             return Err(OwnershipError::NoParent { key, table, uuid, column });
         };
-        let atom = self.uuid(wanted).map_or_else(|| Atom::NamedUuid(key.clone()), Atom::Uuid);
-        if references.contains(&atom) {
-            return Ok(());
-        }
-        let mut others = references.iter().filter(|it| !is_obsolete(it, obsolete));
-        let is_full = kind.is_single() && others.next().is_some();
-        if is_full {
+        let own = self.uuid(wanted).map(Atom::Uuid);
+        let is_other = |it: &&Atom| Some(*it) != own.as_ref() && !is_obsolete(it, &self.obsolete);
+        let is_single = kind.is_single();
+        let place = (uuid, column.clone());
+        let first = self.taken.entry(place).or_insert_with(|| key.clone());
+        if is_single && (*first != key || references.iter().any(|it| is_other(&it))) {
             let (key, table, column) = names();
             return Err(OwnershipError::Taken { key, table, uuid, column });
         }
+        Ok(Some((references.clone(), is_single)))
+    }
+
+    /// Makes the parent refer to a wanted row.
+    fn refer_to(&mut self, wanted: &WantedRow) {
+        let Ok(Some((references, is_single))) = self.room_at_parent(wanted) else { return };
+        let Some(Parent { table, uuid, column }) = &wanted.parent else { return };
+        let (key, uuid) = (&wanted.key, *uuid);
+        let atom = self.uuid(wanted).map_or_else(|| Atom::NamedUuid(key.clone()), Atom::Uuid);
+        if references.contains(&atom) {
+            return;
+        }
         let value = Value::Set(BTreeSet::from([atom]));
-        if kind.is_single() {
-            let before = Row::new().with(column, Value::Set(references.clone()));
+        if is_single {
+            let before = Row::new().with(column, Value::Set(references));
             self.guard(table, uuid, before);
             self.operations.push(Operation::update(table, uuid, Row::new().with(column, value)));
         } else {
@@ -222,11 +407,11 @@ impl Reconciliation<'_> {
             let mutation = Mutation::new(column, Mutator::Insert, value);
             self.operations.push(Operation::mutate(table, uuid, mutation));
         }
-        Ok(())
     }
 
     /// Removes rows, and all references to them.
-    fn remove(&mut self, obsolete: &BTreeMap<Uuid, String>) {
+    fn remove(&mut self) {
+        let obsolete = &std::mem::take(&mut self.obsolete);
         if obsolete.is_empty() {
             return;
         }
@@ -271,10 +456,15 @@ impl Reconciliation<'_> {
         for (name, value) in wanted.row.columns() {
             row.set(name, self.resolved(value));
         }
-        let mut ids = match wanted.row.get(IDS) {
-            Some(Value::Map(ids)) => ids.clone(),
-            _ => BTreeMap::new(),
-        };
+        let own: BTreeMap<Atom, Atom> =
+            wanted.row.pairs(IDS).map(|(key, value)| (key.clone(), value.clone())).collect();
+        let existing = self.uuid(wanted).and_then(|uuid| self.image.row(&wanted.table, uuid));
+        let mut ids = existing.map_or_else(BTreeMap::new, foreign_ids);
+        if !own.is_empty() {
+            let keys: Vec<_> = own.keys().map(Atom::to_json).collect();
+            ids.insert(IDS_OF_OWNER.into(), serde_json::Value::Array(keys).to_string().into());
+        }
+        ids.extend(own);
         ids.insert(OWNER.into(), self.owner.into());
         ids.insert(KEY.into(), wanted.key.as_str().into());
         row.set(IDS, Value::Map(ids));
@@ -284,7 +474,7 @@ impl Reconciliation<'_> {
     fn resolved(&self, value: &Value) -> Value {
         let atom = |atom: &Atom| match atom {
             Atom::NamedUuid(name) => {
-                let found = self.wanted.iter().find(|row| row.key == *name);
+                let found = self.wanted.iter().copied().find(|row| row.key == *name);
                 let uuid = found.and_then(|row| self.uuid(row));
                 uuid.map_or_else(|| atom.clone(), Atom::Uuid)
             }
@@ -297,6 +487,20 @@ impl Reconciliation<'_> {
             }
         }
     }
+}
+
+/// Returns the entries in `external_ids` of a row that its owner has not set.
+fn foreign_ids(row: &Row) -> BTreeMap<Atom, Atom> {
+    let own: Vec<String> = row
+        .entry(IDS, IDS_OF_OWNER)
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    let is_own = |key: &Atom| {
+        let Atom::String(key) = key else { return false };
+        [OWNER, KEY, IDS_OF_OWNER].contains(&key.as_str()) || own.contains(key)
+    };
+    let pairs = row.pairs(IDS).filter(|(key, _)| !is_own(key));
+    pairs.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// Whether a column refers to rows.

@@ -45,6 +45,23 @@ fn parent(table: &str, number: u8, column: &str) -> Parent {
     Parent { table: table.into(), uuid: uuid(number), column: column.into() }
 }
 
+fn plan(rows: &[(&str, u8, Row)], wanted: &[WantedRow]) -> Plan {
+    super::reconcile(&image(rows), &schema(), "app", &Scope::default(), wanted)
+}
+
+/// Returns the operations for rows that are all accepted.
+fn reconcile(image: &Image, schema: &Schema, owner: &str, wanted: &[WantedRow]) -> Vec<Operation> {
+    let plan = super::reconcile(image, schema, owner, &Scope::default(), wanted);
+    assert_eq!(plan.refused, []);
+    plan.operations()
+}
+
+/// Returns why the only refused row is.
+fn refusal(image: &Image, wanted: &[WantedRow]) -> OwnershipError {
+    let plan = super::reconcile(image, &schema(), "app", &Scope::default(), wanted);
+    plan.refused.into_iter().next().unwrap().error
+}
+
 /// A row of `QoS` with one queue at port 1.
 fn quality() -> Vec<WantedRow> {
     let queues = [(0, Atom::NamedUuid("slow".into()))];
@@ -56,7 +73,7 @@ fn quality() -> Vec<WantedRow> {
 #[test]
 fn absent_rows_are_inserted_and_referred_to() {
     let image = image(&[("Port", 1, port(Value::none()))]);
-    let operations = reconcile(&image, &schema(), "app", &quality()).unwrap();
+    let operations = reconcile(&image, &schema(), "app", &quality());
     check(&operations, &schema()).unwrap();
     let inserts = operations.iter().filter(|it| matches!(it, Operation::Insert { .. })).count();
     assert_eq!(inserts, 2);
@@ -86,14 +103,14 @@ fn existing() -> Vec<(&'static str, u8, Row)> {
 #[test]
 fn nothing_is_done_if_all_is_there() {
     let operations = reconcile(&image(&existing()), &schema(), "app", &quality());
-    assert_eq!(operations, Ok(Vec::new()));
+    assert_eq!(operations, []);
 }
 
 #[test]
 fn changed_columns_are_updated_behind_a_guard() {
     let mut rows = quality();
     rows[0].row.set("type", Value::one("linux-hfsc"));
-    let operations = reconcile(&image(&existing()), &schema(), "app", &rows).unwrap();
+    let operations = reconcile(&image(&existing()), &schema(), "app", &rows);
     let before = Row::new().with("type", Value::one("linux-htb"));
     let before = before.with(UUID_COLUMN, Value::one(uuid(2)));
     let after = Row::new().with("type", Value::one("linux-hfsc"));
@@ -106,7 +123,7 @@ fn changed_columns_are_updated_behind_a_guard() {
 
 #[test]
 fn rows_of_the_owner_alone_are_removed() {
-    let operations = reconcile(&image(&existing()), &schema(), "app", &[]).unwrap();
+    let operations = reconcile(&image(&existing()), &schema(), "app", &[]);
     check(&operations, &schema()).unwrap();
     let deleted = operations.iter().filter_map(|it| match it {
         Operation::Delete { table, conditions } => Some((table.as_str(), conditions[0].clone())),
@@ -116,7 +133,7 @@ fn rows_of_the_owner_alone_are_removed() {
     assert_eq!(deleted, [("QoS", Condition::is(uuid(2))), ("Queue", Condition::is(uuid(3)))]);
     let mutation = Mutation::new("qos", Mutator::Delete, Value::one(uuid(2)));
     assert_eq!(operations.first(), Some(&Operation::mutate("Port", uuid(1), mutation)));
-    assert_eq!(reconcile(&image(&existing()), &schema(), "absent", &[]), Ok(Vec::new()));
+    assert_eq!(reconcile(&image(&existing()), &schema(), "absent", &[]), []);
 }
 
 #[test]
@@ -127,7 +144,7 @@ fn place_of_another_owner_is_not_taken() {
         Row::new().with("type", Value::one("x")).with("queues", Value::map::<i64, Uuid>([])),
     );
     let image = image(&[("Port", 1, port(Value::one(uuid(2)))), ("QoS", 2, row)]);
-    let error = reconcile(&image, &schema(), "app", &quality()).unwrap_err().to_string();
+    let error = refusal(&image, &quality()).to_string();
     assert!(error.starts_with("Port.qos of row 01010101-"), "{error}");
     assert!(error.contains("another row; remove"), "{error}");
 }
@@ -137,7 +154,7 @@ fn key_that_moves_to_another_table_names_the_new_row() {
     let mut rows = quality();
     // The image has a queue of this key, and now a row of QoS is to have it.
     rows[1] = wanted("QoS", "slow", Row::new().with("type", Value::one("t")));
-    let operations = reconcile(&image(&existing()), &schema(), "app", &rows).unwrap();
+    let operations = reconcile(&image(&existing()), &schema(), "app", &rows);
     let queues = Value::map([(0, Atom::NamedUuid("slow".into()))]);
     let update = Operation::update("QoS", uuid(2), Row::new().with("queues", queues));
     assert!(operations.contains(&update), "{operations:?}");
@@ -149,12 +166,12 @@ fn mirror_is_added_beside_others() {
     let mirror = Row::new().with("name", Value::one("m"));
     let row =
         WantedRow { parent: Some(parent("Port", 1, "mirrors")), ..wanted("Mirror", "m", mirror) };
-    let operations = reconcile(&image, &schema(), "app", std::slice::from_ref(&row)).unwrap();
+    let operations = reconcile(&image, &schema(), "app", std::slice::from_ref(&row));
     let named = Value::Set([Atom::NamedUuid("m".into())].into());
     let mutation = Mutation::new("mirrors", Mutator::Insert, named);
     assert_eq!(operations.last(), Some(&Operation::mutate("Port", uuid(1), mutation)));
     let gone = WantedRow { parent: Some(parent("Port", 9, "mirrors")), ..row };
-    let error = reconcile(&image, &schema(), "app", &[gone]).unwrap_err();
+    let error = refusal(&image, &[gone]);
     assert!(matches!(error, OwnershipError::NoParent { .. }));
 }
 
@@ -162,9 +179,159 @@ fn mirror_is_added_beside_others() {
 fn mistakes_of_the_owner_are_errors() {
     let image = image(&[]);
     let plain = wanted("Plain", "p", Row::new());
-    let error = reconcile(&image, &schema(), "app", &[plain]).unwrap_err();
+    let error = refusal(&image, &[plain]);
     assert_eq!(error, OwnershipError::NoIds("Plain".into()));
     let rows = [wanted("Queue", "q", Row::new()), wanted("QoS", "q", Row::new())];
-    let error = reconcile(&image, &schema(), "app", &rows).unwrap_err();
+    let error = refusal(&image, &rows);
     assert_eq!(error, OwnershipError::Key("q".into()));
+}
+
+#[test]
+fn bad_rows_stop_only_rows_that_refer_to_them() {
+    let mut rows = quality();
+    let wrong = Row::new().with("name", Value::one(7));
+    rows[1] = wanted("Queue", "slow", wrong);
+    rows.push(wanted("Queue", "good", Row::new().with("name", Value::one("g"))));
+    rows.push(wanted("Nowhere", "lost", Row::new()));
+    let plan = plan(&[("Port", 1, port(Value::none()))], &rows);
+    let refused: BTreeMap<_, _> =
+        plan.refused.iter().map(|it| (it.key.as_str(), it.error.to_string())).collect();
+    assert_eq!(refused.keys().copied().collect::<Vec<_>>(), ["lost", "q", "slow"]);
+    assert!(
+        refused["slow"]
+            .contains("slow does not fit the schema of the server: operation 0: Queue.name")
+    );
+    assert!(refused["q"].contains("q refers to slow"), "{refused:?}");
+    let operations = plan.operations();
+    assert_eq!(plan.groups.len(), 1);
+    assert!(
+        matches!(&operations[..], [Operation::Insert { name, .. }] if name.as_deref() == Some("good"))
+    );
+}
+
+#[test]
+fn refused_row_that_exists_stays() {
+    let mut rows = quality();
+    rows[1].row.set("name", Value::one(7));
+    let plan = plan(&existing(), &rows);
+    assert_eq!(plan.refused.len(), 2);
+    assert!(plan.is_done(), "{plan:?}");
+}
+
+#[test]
+fn parts_are_groups_that_refer_to_each_other() {
+    let mut rows = quality();
+    rows.push(wanted("Queue", "single", Row::new().with("name", Value::one("g"))));
+    let mut there = existing();
+    there.push(("Queue", 6, owned_by("app", "old", Row::new().with("name", Value::one("o")))));
+    there[0].2.set("qos", Value::none());
+    let plan = plan(&there, &rows);
+    let keys: Vec<Vec<_>> = plan.groups.iter().map(|it| it.keys.iter().collect()).collect();
+    assert_eq!(keys, [vec!["q", "slow"], vec!["single"]]);
+    let parts: Vec<_> = plan.parts().collect();
+    assert_eq!(parts.len(), 3);
+    for part in parts {
+        check(part, &schema()).unwrap();
+    }
+    check(&plan.operations(), &schema()).unwrap();
+}
+
+#[test]
+fn second_row_for_a_single_place_is_refused() {
+    let mut rows = quality();
+    let second = Row::new().with("type", Value::one("t"));
+    rows.push(WantedRow { parent: Some(parent("Port", 1, "qos")), ..wanted("QoS", "r", second) });
+    let plan = plan(&[("Port", 1, port(Value::none()))], &rows);
+    assert!(
+        matches!(&plan.refused[..], [Refused { error: OwnershipError::Taken { .. }, key }] if key == "r")
+    );
+}
+
+#[test]
+fn entries_of_others_in_external_ids_stay() {
+    let ids = |row: &mut Row, pairs: &[(&str, &str)]| row.set(IDS, Value::map(pairs.to_vec()));
+    let mut rows = vec![wanted("Queue", "slow", Row::new().with("name", Value::one("s")))];
+    ids(&mut rows[0].row, &[("mine", "2")]);
+    let mut there = existing();
+    there.retain(|(table, ..)| *table == "Queue");
+    ids(
+        &mut there[0].2,
+        &[
+            (OWNER, "app"),
+            (KEY, "slow"),
+            (IDS_OF_OWNER, "[\"mine\",\"old\"]"),
+            ("mine", "1"),
+            ("old", "1"),
+            ("foreign", "1"),
+        ],
+    );
+    let operations = plan(&there, &rows).operations();
+    let Some(Operation::Update { row, .. }) = operations.last() else { panic!("{operations:?}") };
+    let expected = Value::map([
+        (OWNER, "app"),
+        (KEY, "slow"),
+        (IDS_OF_OWNER, "[\"mine\"]"),
+        ("mine", "2"),
+        ("foreign", "1"),
+    ]);
+    assert_eq!(row.get(IDS), Some(&expected));
+    there[0].2.set(IDS, expected);
+    assert!(plan(&there, &rows).is_done());
+}
+
+/// Two bridges, 10 and 20, with ports 1 and 2.
+fn bridges() -> Vec<(&'static str, u8, Row)> {
+    let bridge = |name, port| {
+        Row::new().with("name", Value::one(name)).with("ports", Value::one(uuid(port)))
+    };
+    vec![
+        ("Bridge", 10, bridge("left", 1)),
+        ("Bridge", 20, bridge("right", 2)),
+        ("Port", 1, port(Value::none())),
+        ("Port", 2, port(Value::none())),
+    ]
+}
+
+#[test]
+fn rows_beyond_the_scope_are_refused() {
+    let columns = |names: &[&str]| Columns::Only(names.iter().map(|it| (*it).to_owned()).collect());
+    let tables = |port: &[&str]| {
+        let all = ["QoS", "Queue"].map(|it| (it.to_owned(), Columns::All));
+        all.into_iter().chain([("Port".to_owned(), columns(port))]).collect()
+    };
+    let scope = |bridge: &str, port: &[&str]| Scope {
+        tables: Some(tables(port)),
+        bridges: Some([bridge.to_owned()].into()),
+    };
+    let rows = bridges();
+    let refused = |scope: &Scope, wanted: &[WantedRow]| {
+        let plan = super::reconcile(&image(&rows), &schema(), "app", scope, wanted);
+        plan.refused.iter().map(|it| it.error.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(refused(&scope("left", &["qos"]), &quality()), Vec::<String>::new());
+    let beyond = refused(&scope("left", &["mirrors"]), &quality());
+    assert!(
+        beyond[0].starts_with("q writes the column Port.qos, which is not granted"),
+        "{beyond:?}"
+    );
+    let beyond = refused(&scope("right", &["qos"]), &quality());
+    assert!(beyond[0].contains("of Port, which other bridges use"), "{beyond:?}");
+    let mirror = wanted("Mirror", "m", Row::new());
+    assert!(refused(&scope("left", &["qos"]), &[mirror])[0].contains("the table Mirror"));
+    let foreign = Row::new().with("queues", Value::map([(0, uuid(2))]));
+    let beyond = refused(&scope("left", &["qos"]), &[wanted("QoS", "q", foreign)]);
+    assert!(beyond[0].contains("a reference to row 02020202-"), "{beyond:?}");
+    let bridge = wanted("Bridge", "b", Row::new().with("name", Value::one("right")));
+    let scope = Scope { tables: None, ..scope("left", &[]) };
+    assert!(refused(&scope, &[bridge])[0].contains("the bridge right"));
+}
+
+#[test]
+fn row_that_is_no_longer_granted_is_removed() {
+    let scope = Scope { bridges: Some(["right".to_owned()].into()), ..Scope::default() };
+    let mut rows = existing();
+    rows.push(("Bridge", 10, bridges().remove(0).2));
+    let plan = super::reconcile(&image(&rows), &schema(), "app", &scope, &quality());
+    let deleted = plan.removal.iter().filter(|it| matches!(it, Operation::Delete { .. })).count();
+    assert_eq!((plan.refused.len(), deleted), (1, 1), "{plan:?}");
 }

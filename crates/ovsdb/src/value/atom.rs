@@ -108,7 +108,7 @@ impl Atom {
         }
     }
 
-    pub(super) fn to_json(&self) -> Json {
+    pub(crate) fn to_json(&self) -> Json {
         match self {
             Self::Integer(number) => json!(number),
             Self::Real(number) => json!(number),

@@ -123,6 +123,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether the same message may be admitted later without a change of the configuration or of the application's flows.
+    pub fn is_temporary(self) -> bool {
+        matches!(self, Self::Full | Self::Quota | Self::Unanswered | Self::Healing)
+    }
+
     /// Returns the refusal with this number in a record.
     pub fn from_wire(number: u8) -> Option<Self> {
         const ALL: [Refusal; 16] = [

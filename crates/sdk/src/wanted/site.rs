@@ -254,7 +254,7 @@ impl Site {
     }
 
     /// Whether no message waits to be sent, and no outcome is outstanding.
-    fn has_sent_all(&self) -> bool {
+    pub(super) fn has_sent_all(&self) -> bool {
         self.queue.is_empty() && self.window.is_empty() && self.sets.is_idle()
     }
 

@@ -110,6 +110,6 @@ impl Drop for SessionCount {
 
 impl Driver for HardwareVtep {
     fn open(&self, now: Instant, timing: Timing) -> Box<dyn crate::Session> {
-        Box::new(Session::new(now, timing, SessionCount::take(&self.sessions)))
+        Box::new(Session::new(now, timing, Arc::clone(&self.sessions)))
     }
 }

@@ -23,7 +23,7 @@ pub(super) enum Refusal {
     Table(u8),
     #[error(
         "a hardware_vtep device has flows of three forms: `in_port=` a VLAN of a port, `tunnel_id=`, and `eth_dst=,tunnel_id=`; \
-         not one that matches {0}"
+         this one matches {0}"
     )]
     Match(String),
     #[error("{0} is no tunnel key: expected 1 to 16777215")]

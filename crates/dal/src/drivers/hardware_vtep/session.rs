@@ -11,6 +11,8 @@
 //! on average, so that a device with many changes does not take the worker from others.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use openflow::{
@@ -52,7 +54,9 @@ const CLEANING: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Session {
     client: Client,
-    /// `None` if there are too many devices.
+    /// The number of places that devices have taken.
+    places: Arc<AtomicUsize>,
+    /// The place of this device.
     place: Option<SessionCount>,
     timing: Timing,
     opened: Instant,
@@ -108,13 +112,15 @@ enum Own {
 }
 
 impl Session {
-    /// A session whose connection was opened at `now`; without a place it ends at once.
-    pub(super) fn new(now: Instant, timing: Timing, place: Option<SessionCount>) -> Self {
+    /// A session whose connection was opened at `now`. It takes one of the places with the first bytes, which come after the
+    /// handshake of TLS, and ends if there is none.
+    pub(super) fn new(now: Instant, timing: Timing, places: Arc<AtomicUsize>) -> Self {
         let mut client = Client::new(schema::WANTED, LIMITS, now);
         client.connected(now);
         Self {
             client,
-            place,
+            places,
+            place: None,
             timing,
             opened: now,
             heard: now,
@@ -136,13 +142,20 @@ impl Session {
     }
 
     fn check_open(&mut self) -> Result<(), Closed> {
+        self.closed.take().map_or(Ok(()), Err)
+    }
+
+    fn take_place(&mut self) -> Result<(), Closed> {
+        if self.place.is_none() {
+            self.place = SessionCount::take(&self.places);
+        }
         if self.place.is_none() {
             let why = format!(
                 "{MOST_SESSIONS} devices are connected, the most at once; connect the others to another controller"
             );
             return Err(closed(&why));
         }
-        self.closed.take().map_or(Ok(()), Err)
+        Ok(())
     }
 
     /// Handles what the client reports.
@@ -320,7 +333,7 @@ impl Session {
 
     /// Sends and answers what can be sent and answered now.
     fn advance(&mut self) {
-        while !self.is_stale && self.in_flight.is_none() {
+        while !self.is_stale && self.in_flight.is_none() && self.budget > 0 {
             let Some(device) = &self.device else { return };
             match self.queue.step(device) {
                 Step::Nothing => return,
@@ -331,6 +344,7 @@ impl Session {
                     self.inbox.push_back(Own::Message(reply));
                 }
                 Step::Answer(xid, request) => {
+                    self.budget -= i64::try_from(device.entries.len()).unwrap_or(i64::MAX);
                     let facts = Facts { device, since: &self.since, now: self.now };
                     match facts.answer(xid, &request) {
                         Ok(parts) => self.inbox.extend(parts.into_iter().map(Own::Message)),
@@ -382,6 +396,7 @@ impl session::Session for Session {
     ) -> Result<Option<Taken<'m>>, Closed> {
         self.check_open()?;
         if !bytes.is_empty() {
+            self.take_place()?;
             self.has_greeted = true; // the transport is known
             let mut events = Vec::new();
             let handled = self.client.handle(bytes, self.now, &mut events);
@@ -472,6 +487,9 @@ impl session::Session for Session {
     }
 
     fn probe(&mut self, out: &mut Vec<u8>) {
+        if matches!(self.probe, Probe::Waits(_)) {
+            return; // a second question would take the place of an edit
+        }
         let question = Operation::Select {
             table: schema::PHYSICAL_SWITCH.to_owned(),
             conditions: Vec::new(),

@@ -181,10 +181,7 @@ fn what_a_device_cannot_do_is_refused_before_it_is_sent() {
     let own = [Action::output(PortNo(0x0a00_0001))];
     for (message, words) in [
         (packet, "sends no packets to a controller and takes none"),
-        (
-            flow(FlowMod::add(Match::new()).priority(0).apply(&to_us)),
-            "not one that matches everything",
-        ),
+        (flow(FlowMod::add(Match::new()).priority(0).apply(&to_us)), "this one matches everything"),
         (flow(FlowMod::add(Match::new().eth_type(0x800)).apply(&to)), "matches eth_type"),
         (flow(FlowMod::add(unicast()).apply(&to_us)), "port CONTROLLER is no tunnel"),
         (flow(FlowMod::add(unicast()).apply(&bind)), "takes the actions `output:TUNNEL`"),

@@ -51,6 +51,8 @@ pub(super) struct Monitor {
     listed: Option<Instant>,
     /// A list is wanted.
     wants_list: bool,
+    /// The switch has paused its reports and not resumed them.
+    is_paused: bool,
 }
 
 #[derive(Debug)]
@@ -199,7 +201,9 @@ impl Monitor {
             news.ends_list = !news.updates.more;
             *part = None;
             if news.ends_list {
-                self.state = State::On;
+                // Reports are missing since the pause, also if it has ended.
+                let is_whole = !self.is_paused && !self.wants_list;
+                self.state = if is_whole { State::On } else { State::Paused };
             }
         }
         for update in news.updates.clone() {
@@ -207,14 +211,22 @@ impl Monitor {
                 FlowUpdateView::Entry(_) => {}
                 FlowUpdateView::Abbreviated(_) => self.abbreviated(to),
                 FlowUpdateView::Paused => {
+                    (self.is_paused, self.wants_list) = (true, false);
                     if matches!(self.state, State::On) {
                         self.state = State::Paused;
                     }
                 }
-                FlowUpdateView::Resumed => self.wants_list |= matches!(self.state, State::Paused),
+                FlowUpdateView::Resumed => {
+                    self.wants_list |= std::mem::take(&mut self.is_paused);
+                }
             }
         }
         news
+    }
+
+    /// Notes that a message with updates could not be read: another list shows what it reported.
+    pub(super) fn malformed(&mut self) {
+        self.wants_list |= matches!(self.state, State::On);
     }
 
     /// Notes that the switch abbreviates own changes, although it was asked for them: asks in the next way, if there is one.

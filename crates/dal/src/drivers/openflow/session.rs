@@ -385,6 +385,9 @@ impl Session {
         let read = match kind {
             Kind::MultipartReply | Kind::Experimenter if self.monitor.is_wanted() => {
                 let updates = FlowUpdates::decode(message).transpose()?;
+                if updates.is_err() {
+                    self.monitor.malformed();
+                }
                 let to = &mut Outgoing { version, next_xid: &mut self.next_xid, out };
                 updates.map(|updates| Event::Flows(self.monitor.updates(xid, updates, to)))
             }

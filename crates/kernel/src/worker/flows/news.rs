@@ -11,7 +11,7 @@ use tracing::info;
 
 use super::heal;
 use super::other_controllers::installation_of;
-use crate::app_queues::AppQueues;
+use crate::app_port::AppPort;
 use crate::connection::{Connection, OwnOutput, Up};
 use crate::flows::healing::Loss;
 use crate::flows::image::{FlowImage, Judgement, NoRoom, Replaced};
@@ -82,6 +82,19 @@ pub(in crate::worker) fn observe(
     }
 }
 
+/// Whether a message that deletes flows of this guard may wait in a queue with a pace, longer than such a message counts: a message
+/// of the guard itself, or of an app that may change the flows of others.
+pub(in crate::worker) fn may_wait_to_delete(
+    connection: &Connection,
+    app_ports: &[AppPort],
+    guard: AppSlot,
+) -> bool {
+    let may_delete = |slot: AppSlot| {
+        slot == guard || app_ports.get(slot.index()).is_some_and(|it| it.rights.writes_any_flow())
+    };
+    connection.queues().is_some_and(|queues| queues.paced_sizes().any(|(slot, _)| may_delete(slot)))
+}
+
 impl Replies<'_> {
     /// Handles a message of a flow monitor.
     pub(in crate::worker) fn flow_news(&mut self, news: FlowNews<'_>) {
@@ -139,13 +152,12 @@ impl Replies<'_> {
         let loss = if owner == KERNEL {
             Loss::Reported
         } else {
-            // A guard's own delete may wait longer than it counts.
-            let is_paced = self.connection.queues().is_some_and(AppQueues::has_paced_messages);
             let app_ports = &self.dispatch.app_ports;
             let port = app_ports.iter().position(|port| port.app == owner);
-            let Some(slot) = port.map(AppSlot::new).filter(|_| !is_paced) else { return false };
+            let Some(slot) = port.map(AppSlot::new) else { return false };
             let port = &app_ports[slot.index()];
-            if !matches!(port.policy.stage, Stage::Guard(_)) || !port.is_attached() {
+            let is_guard = matches!(port.policy.stage, Stage::Guard(_)) && port.is_attached();
+            if !is_guard || may_wait_to_delete(self.connection, app_ports, slot) {
                 return false;
             }
             Loss::Guard(slot)

@@ -46,8 +46,8 @@ impl Worker {
         for (id, connection) in self.switches.iter_mut() {
             let is_full = connection.is_full();
             let Some(switch) = connection.switch_mut() else { continue };
-            if let Some(reports) = switch.watch.take_check(now) {
-                switch.flow_reader.request_check(reports);
+            if let Some(check) = switch.watch.take_check(now) {
+                switch.flow_reader.request_check(check);
             }
             if let Some(failure) = switch.flow_reader.failure(now) {
                 end(switch, app_ports, &mut self.log_limits, Some(failure), now);
@@ -221,8 +221,9 @@ impl Replies<'_> {
                         }
                     }
                     if let Some(check) = &mut reading.check {
-                        for place in rewrite::places(version, message).unwrap_or_default() {
-                            *check.tally.entry(place).or_default() += 1;
+                        for (table, owner) in rewrite::places(version, message).unwrap_or_default()
+                        {
+                            check.count(table, owner);
                         }
                     }
                     let part = (&owners[..], message);
@@ -430,7 +431,7 @@ pub(in crate::worker) fn foreign(
     foreign.fold(0, |sum, (_, count)| sum.saturating_add(count))
 }
 
-/// Returns what the image of a switch's flows says about foreign flows, and those that a reading may remove.
+/// Returns what the image of a switch's flows says about foreign flows, and the flows that a reading may remove.
 fn known_flows(
     image: &FlowImage,
     app_ports: &[AppPort],

@@ -152,10 +152,9 @@ impl Site {
         let Some(op) = self.window.fail(xid) else { return false };
         match why {
             Some(Refusal::NoSwitch | Refusal::Epoch) => {}
-            Some(Refusal::Full | Refusal::Quota | Refusal::Unanswered | Refusal::Healing) => {
+            Some(why) if why.is_temporary() => {
                 self.queue.push_front(op);
-                self.resume_at = turn.now() + self.pause;
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                self.pause(turn.now());
             }
             Some(Refusal::Flows) => self.lacks_room(&op, reason),
             Some(Refusal::Capability)
@@ -169,6 +168,12 @@ impl Site {
             _ => self.failed(&op, format!("the kernel refused it: {reason}"), turn),
         }
         true
+    }
+
+    /// Sends nothing for a while, twice as long as last time.
+    pub(super) fn pause(&mut self, now: Duration) {
+        self.resume_at = now + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
     /// Notes that an entry failed, and reports it.

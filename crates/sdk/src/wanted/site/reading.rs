@@ -29,7 +29,7 @@ impl Site {
         self.has_kept = true;
         let is_quiet = match self.phase {
             Phase::Waiting(_) => true,
-            Phase::Idle => self.queue.is_empty() && self.window.is_empty(),
+            Phase::Idle => self.has_sent_all(),
             Phase::Reading(_) => return,
         };
         if !is_whole || !is_quiet {
@@ -49,7 +49,7 @@ impl Site {
         self.read_as(true, turn);
     }
 
-    /// As [`read`](Self::read). Without `is_own`, the flows that the switch lists are not those that this instance has sent.
+    /// As [`read`](Self::read). Without `is_own`, the switch lists flows that another instance has sent.
     pub(super) fn read_as(&mut self, is_own: bool, turn: &mut Turn<'_, '_, '_>) {
         let mut flows = FlowStatsRequest::new(Match::new());
         if turn.settings.owns == Owns::Declared && self.switch.version.features().cookie_masks {

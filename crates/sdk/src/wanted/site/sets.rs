@@ -197,6 +197,14 @@ impl Site {
         match committed.outcome {
             Ok(_) => ops.iter().for_each(|op| self.confirmed(op)),
             Err(NotApplied::Refused { why: Some(Refusal::NoSwitch | Refusal::Epoch), .. }) => {}
+            // A later set can be applied, and single messages would show packets a part of it.
+            Err(NotApplied::Refused { why: Some(why), .. }) if why.is_temporary() => {
+                for op in ops.into_iter().rev() {
+                    self.queue.push_front(op);
+                }
+                self.sets.join();
+                self.pause(turn.now());
+            }
             Err(NotApplied::Refused { .. } | NotApplied::Failed { is_partial: false, .. }) => {
                 self.sets.divide(turn.now());
                 for op in ops.into_iter().rev() {

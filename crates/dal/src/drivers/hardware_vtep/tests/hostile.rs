@@ -84,9 +84,14 @@ fn rows_with_odd_contents_are_left_out() {
 #[test]
 fn sessions_are_bounded() {
     let driver = HardwareVtep::default();
-    let mut benches: Vec<Bench> =
-        (0..MOST_SESSIONS).map(|_| Bench::open(&driver, plain())).collect();
-    let mut further = Bench::open(&driver, plain());
+    let open = || Bench::open(&driver, plain());
+    let silent: Vec<Bench> = (0..2 * MOST_SESSIONS).map(|_| open()).collect();
+    let mut benches: Vec<Bench> = (0..MOST_SESSIONS).map(|_| open()).collect();
+    for bench in &mut benches {
+        bench.pass(1).unwrap();
+    }
+    drop(silent);
+    let mut further = open();
     let why = further.pass(1).unwrap_err().to_string();
     assert!(why.contains("64 devices are connected"), "{why}");
     drop(further);
