@@ -1,7 +1,7 @@
 //! Maps the compiled code of a WebAssembly module: the one place where bytes of a file become code of a module.
 //!
 //! The system runs these bytes as they are. The caller names the digest that the compiler's output had, and the bytes lie in
-//! memory that nobody can change any more, so the mapped code is that output. Wasmtime itself checks that its own version,
+//! memory that no process can change, so the mapped code is that output. Wasmtime itself checks that its own version,
 //! settings and processor match those of the compiler.
 
 use std::fs::File;

@@ -27,7 +27,7 @@ const LIMITS: Limits = Limits {
 /// The process could not reply.
 #[derive(Debug, Error)]
 pub enum CompileError {
-    /// The client has gone, or sent a message that is not a request.
+    /// The client has ended, or sent a message that is not a request.
     #[error("the client: {0}; rosemary-compile is started by the monitor")]
     Channel(#[from] ChannelError),
 }

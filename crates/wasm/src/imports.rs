@@ -195,7 +195,7 @@ fn read_table<H: Host>(
     let size = count as usize * size_of::<Slot>();
     let target = begin.checked_add(size).and_then(|end| memory.get_mut(begin..end));
     let target = target.ok_or_else(|| Error::msg("an address outside of its memory"))?;
-    // Slots behind the most are zeroes, as those behind the end of the table.
+    // Slots beyond `MOST_RECORDS` are zeroes, like slots behind the table.
     target.fill(0);
     for (to, word) in target.chunks_exact_mut(8).zip(slots.iter().flatten()) {
         to.copy_from_slice(&word.to_le_bytes());

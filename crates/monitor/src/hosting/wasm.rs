@@ -28,13 +28,13 @@ use crate::users::Users;
 /// How a module in WebAssembly's binary format begins: its magic number and the version. A component has another version.
 const BEGINNING: &[u8] = b"\0asm\x01\0\0\0";
 
-/// The most modules whose code is kept. The one that was used longest ago is forgotten first.
+/// The most modules whose code is kept. The least recently used is removed first.
 const MOST_KEPT: usize = 1024;
 
 /// The most characters of the compiler's reason.
 const LONGEST_REASON: usize = 400;
 
-/// The code of modules by the digest of the module, or why there is none. The one that was used last is at the end.
+/// The code of modules by the digest of the module, or why there is none. The most recently used is last.
 static KEPT: Mutex<Vec<(String, Result<Code, String>)>> = Mutex::new(Vec::new());
 
 /// The hosting of modules in WebAssembly.

@@ -1,7 +1,7 @@
 /* Makes a WebAssembly module of an app in C: the imports and exports of docs/wasm.md behind the structures of
  * rosemary_app.h, whose source stays the same.
  *
- *     clang --target=wasm32 -O2 -mbulk-memory -nostdlib -I c/wasm -I c -Wl,--no-entry -o app.wasm app.c c/wasm/rosemary_wasm.c
+ *     clang --target=wasm32 -O2 -mbulk-memory -nostdlib -I c/wasm -I c -Wl,--no-entry,--stack-first -o app.wasm app.c c/wasm/rosemary_wasm.c
  *
  * The host's functions take addresses in this module's memory. `reserve` hands out one block here; the host copies a
  * message out of it when the app commits it.
