@@ -375,5 +375,6 @@ impl Guest for WasmApp<ZoneHost> {
     }
 }
 
-#[cfg(all(test, feature = "compiler"))]
+#[cfg(test)]
+#[cfg(feature = "compiler")]
 mod tests;

@@ -115,7 +115,7 @@ fn compile(program: &Path, module: &Fd) -> Result<Code, String> {
     let result = memfd_create("code", MemfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
     let request = CompileRequest { run_as: users.for_nobody() };
     match one_shot::request(program, &request, &[module.as_fd(), result.as_fd()]).map_err(failed)? {
-        CompileReply::Compiled => copy(result.into()).map_err(failed),
+        CompileReply::Compiled => copy(&result.into()).map_err(failed),
         CompileReply::Refused { why } => {
             Err(format!("it cannot be compiled: {}", harmless(&why, LONGEST_REASON)))
         }
@@ -126,7 +126,7 @@ fn compile(program: &Path, module: &Fd) -> Result<Code, String> {
 }
 
 /// Copies the compiler's result into memory that no process can change. The compiler may still hold the memory that it wrote.
-fn copy(result: File) -> io::Result<Code> {
+fn copy(result: &File) -> io::Result<Code> {
     use std::os::unix::fs::FileExt as _;
     let size = result.metadata()?.len();
     if size > MAX_CODE {
