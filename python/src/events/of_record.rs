@@ -104,17 +104,7 @@ fn event(py: Python<'_>, record: &[u8]) -> PyResult<Py<PyAny>> {
             let (switch, is_complete) = (kept.switch.into(), kept.is_complete);
             Py::new(py, FlowsKept { switch, message, is_complete })?.into_any()
         }
-        Event::Host(host) => {
-            let host = LearnedHost {
-                switch: host.switch.into(),
-                port: host.port.0,
-                mac: mac_bytes(py, host.mac),
-                vlan: host.vlan,
-                ip: host.ip.map(|ip| ip.to_string()),
-                is_gone: host.is_gone,
-            };
-            Py::new(py, host)?.into_any()
-        }
+        Event::Host(host) => learned_host(py, &host)?,
         Event::Committed(committed) => Py::new(py, Committed::of(&committed))?.into_any(),
         Event::RequestLost { switch, xid, why } => {
             let why = why.to_string();
@@ -142,6 +132,19 @@ fn event(py: Python<'_>, record: &[u8]) -> PyResult<Py<PyAny>> {
         Event::Http(request) => Py::new(py, HttpRequest::of(py, &request))?.into_any(),
         _ => py.None(),
     })
+}
+
+/// Makes the event of a host that a device has learned.
+fn learned_host(py: Python<'_>, host: &sdk::LearnedHost) -> PyResult<Py<PyAny>> {
+    let host = LearnedHost {
+        switch: host.switch.into(),
+        port: host.port.0,
+        mac: mac_bytes(py, host.mac),
+        vlan: host.vlan,
+        ip: host.ip.map(|ip| ip.to_string()),
+        is_gone: host.is_gone,
+    };
+    Ok(Py::new(py, host)?.into_any())
 }
 
 /// Makes the event of an answer of a service that an app or the monitor provides.
