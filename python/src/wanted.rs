@@ -235,7 +235,7 @@ impl Wanted {
         self.0.keep_only_declared();
     }
 
-    /// Whether the switch is connected and has what is wanted, as far as it has confirmed.
+    /// Whether the switch is connected and has confirmed all wanted entries.
     fn is_settled(&self, dpid: u64) -> bool {
         self.0.is_settled(Dpid(dpid))
     }

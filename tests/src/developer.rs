@@ -169,15 +169,18 @@ pub fn refused(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
     Ok(refused_with(lab, args)?.1)
 }
 
-/// Waits until there are exactly these audit records, from the first one on: who did what, and the state before and after. `...` in
-/// an expected record stands for any text.
+/// Waits until there are exactly these audit records: who did what, and the state before and after. Their order is free, because
+/// the programs write them independently of each other. `...` in an expected record stands for any text.
 ///
 /// # Errors
 /// They differ.
 pub fn must_have_audited(lab: &Lab, expected: &[&str]) -> anyhow::Result<()> {
     wait_for_records(lab, expected, |records| {
-        records.len() == expected.len()
-            && records.iter().zip(expected).all(|(record, expected)| fits(record, expected))
+        let mut left: Vec<_> = records.iter().collect();
+        expected.iter().all(|expected| {
+            let place = left.iter().position(|record| fits(record, expected));
+            place.map(|place| left.remove(place)).is_some()
+        }) && left.is_empty()
     })
 }
 

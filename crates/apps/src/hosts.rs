@@ -1,8 +1,9 @@
 //! Learns where the hosts of the network are, and publishes it as the service `hosts`.
 //!
 //! It sees copies of all packets that reach the controller, and learns from ARP, IPv6 neighbour discovery, DHCP and IP
-//! (`hosts/sighting.rs`). A switch that sends no packets reports the hosts that it has learned by itself. The service `topology` says behind which ports a host can be. A host that seems to move, and an
-//! address that seems to be another host's, are probed first (`hosts/tracker.rs`): nobody takes a host's place or address
+//! (`hosts/sighting.rs`). A switch that sends no packets reports the hosts that it has learned by itself. The service `topology`
+//! says behind which ports a host can be. A host that seems to move, and an
+//! address that seems to be another host's, are probed first (`hosts/tracker.rs`): no host takes a host's place or address
 //! while the host answers. What looks like an attack becomes an incident (`hosts/reports.rs`).
 //!
 //! A port is undecided until its probe window has passed. Hosts seen there are published at the moment when the port becomes
@@ -248,7 +249,7 @@ fn on_change(tracker: &mut Tracker, change: &Change, now: Duration) {
     state_port(tracker, &change.after, now);
 }
 
-/// States what a record of the topology's table says about a port, if it is about one.
+/// Returns the statement about a port in a record of the topology's table, if the record has one.
 fn state_port(tracker: &mut Tracker, record: &Slot, now: Duration) {
     if let Some(Record::Port(PortRecord { at, link, edge, shared, .. })) = Record::decode(record) {
         let behind = match (link, edge, shared) {

@@ -106,11 +106,6 @@ pub trait Session: fmt::Debug + Send {
         FlowMonitor::Off("its protocol has no flow monitors")
     }
 
-    /// Returns the last state of each controller of the switch, by its number there, if the switch reports it.
-    fn controllers(&self) -> &[ControllerStatus] {
-        &[]
-    }
-
     /// Returns the role that the switch last reported to have given to this controller.
     fn role(&self) -> Option<ControllerRole> {
         None
@@ -243,7 +238,7 @@ pub enum Event<'m> {
     TableStatus(TableStatus),
     /// The switch has given the controller another role.
     RoleStatus(RoleStatus),
-    /// The switch reports the state of one of its controllers. [`Session::controllers`] has the states of all.
+    /// The switch reports the state of one of its controllers.
     ControllerStatus(ControllerStatus),
     /// A message of another kind.
     Other(Kind),

@@ -26,8 +26,8 @@
 use openflow::ethernet::{LLDP, carries, may_carry};
 use openflow::nicira::NICIRA;
 use openflow::{
-    Action, Actions, Field, FlowModCommand as Command, FlowModFlags, FlowModView, GroupMod, Header,
-    Kind, PacketOut, PortNo, Version, deletes_table_miss,
+    Action, Actions, Field, FlowModCommand as Command, FlowModFlags, FlowModView, GroupMod,
+    GroupModCommand, Header, Kind, PacketOut, PortNo, Version, deletes_table_miss,
 };
 use sdk::Refusal;
 use series::Limits;
@@ -157,9 +157,15 @@ pub(crate) enum Allowed {
         deletes: bool,
     },
     /// A group-mod.
-    GroupMod,
+    GroupMod {
+        /// Whether it deletes groups, and so the flows that use them (OpenFlow 1.3.5 §6.4).
+        deletes: bool,
+    },
     /// A meter-mod.
-    MeterMod,
+    MeterMod {
+        /// Whether it deletes meters, and so the flows that use them.
+        deletes: bool,
+    },
     /// A port-mod or a table-mod.
     Config,
     /// A packet-out.
@@ -168,6 +174,18 @@ pub(crate) enum Allowed {
     Request(Expects),
     /// An experimenter's message, which may be answered.
     Experimenter,
+}
+
+impl Allowed {
+    /// Whether the message removes flows, and its effect on the table-miss entry.
+    #[inline]
+    pub(crate) fn removals(self) -> (bool, Option<Sweep>) {
+        match self {
+            Self::FlowMod { deletes, sweeps, .. } => (deletes, sweeps),
+            Self::GroupMod { deletes } | Self::MeterMod { deletes } => (deletes, None),
+            Self::Config | Self::PacketOut | Self::Request(_) | Self::Experimenter => (false, None),
+        }
+    }
 }
 
 /// What one app may do at a switch, made from its policy ([`AppRights`]).
@@ -403,7 +421,7 @@ impl Rights {
                 self.group(bucket.watch_group)?;
             }
         }
-        Ok(Allowed::GroupMod)
+        Ok(Allowed::GroupMod { deletes: group_mod.command == GroupModCommand::Delete })
     }
 
     #[inline]

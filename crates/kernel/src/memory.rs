@@ -104,7 +104,7 @@ impl Memory {
         }
     }
 
-    /// Returns memory that connections have freed to the system, if it is much. That takes some milliseconds, so no
+    /// Returns freed memory of connections to the system, if there is a lot. That takes some milliseconds, so no
     /// worker calls this.
     pub(crate) fn trim(&self) {
         let returned = |pool: &Pool| pool.returned.load(Ordering::Relaxed);

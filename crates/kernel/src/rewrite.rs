@@ -174,37 +174,23 @@ fn has(range: std::ops::RangeInclusive<u32>, number: &[u8]) -> bool {
     number.first_chunk().is_some_and(|number| range.contains(&u32::from_be_bytes(*number)))
 }
 
-/// Returns the owner of each flow in a reply with flows.
-///
-/// # Errors
-/// [`BadEntry`]: its entries are malformed.
-pub(crate) fn owners(version: Version, message: &[u8]) -> Result<Vec<AppId>, BadEntry> {
-    let (mut at, entries) = (Entries::flows(version).first, Entries::flows(version));
-    let mut owners = Vec::new();
-    while at < message.len() {
-        let bad = BadEntry { at };
-        let entry = entries.entry(&message[at..]).ok_or(bad)?;
-        let cookie = entry.get(cookie_at(version)..).and_then(|rest| rest.first_chunk());
-        owners.push(owner(u64::from_be_bytes(*cookie.ok_or(bad)?)));
-        at += entry.len();
-    }
-    Ok(owners)
-}
-
 /// Returns the table and the owner of each flow in a reply with flows.
 ///
 /// # Errors
 /// [`BadEntry`]: its entries are malformed.
 pub(crate) fn places(version: Version, message: &[u8]) -> Result<Vec<(u8, AppId)>, BadEntry> {
-    let owners = owners(version, message)?;
     let (mut at, entries) = (Entries::flows(version).first, Entries::flows(version));
     let table = usize::from(version.layout().entry_table);
-    let tables = owners.iter().map_while(|_| {
-        let entry = entries.entry(message.get(at..)?)?;
+    let mut places = Vec::new();
+    while at < message.len() {
+        let bad = BadEntry { at };
+        let entry = entries.entry(&message[at..]).ok_or(bad)?;
+        let cookie = entry.get(cookie_at(version)..).and_then(|rest| rest.first_chunk());
+        let owner = owner(u64::from_be_bytes(*cookie.ok_or(bad)?));
+        places.push((*entry.get(table).ok_or(bad)?, owner));
         at += entry.len();
-        entry.get(table).copied()
-    });
-    Ok(tables.collect::<Vec<u8>>().into_iter().zip(owners.iter().copied()).collect())
+    }
+    Ok(places)
 }
 
 /// Removes the flows of others from a reply with flows, and the app's number from its own cookies. Gives the flows for whose

@@ -264,7 +264,7 @@ impl Switch {
         self.ports.values().filter(|port| port.port_no.is_physical()).count()
     }
 
-    /// Returns the name of its local port, if it has one.
+    /// Returns the name of its local port; `None` without a local port.
     fn name(&self) -> Option<String> {
         let name = self.ports.get(&PortNo::LOCAL.0)?.name.to_string();
         (!name.is_empty()).then_some(name)

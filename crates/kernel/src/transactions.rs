@@ -78,7 +78,7 @@ pub(crate) enum By {
     /// The kernel, which restores the switch's flows.
     Healing,
     /// The kernel, which wants to know when the switch has carried out changes of guards' flows.
-    OwnChanges,
+    OwnWrites,
     /// The kernel, which reads the switch's flows.
     FlowReader,
     /// The kernel, which waits for the outcomes of its own messages.
@@ -269,7 +269,7 @@ impl TransactionTable {
                 | By::Kernel(_)
                 | By::EntryCheck
                 | By::Healing
-                | By::OwnChanges
+                | By::OwnWrites
                 | By::FlowReader
                 | By::Outcomes => silence >= PATIENCE,
                 By::Operator(_) => {
@@ -294,7 +294,7 @@ impl TransactionTable {
             | By::Kernel(_)
             | By::EntryCheck
             | By::Healing
-            | By::OwnChanges
+            | By::OwnWrites
             | By::FlowReader
             | By::Outcomes => None,
             By::Operator(question) => Some(question),
@@ -311,7 +311,7 @@ fn most_bytes(by: By) -> usize {
         By::Kernel(_)
         | By::EntryCheck
         | By::Healing
-        | By::OwnChanges
+        | By::OwnWrites
         | By::FlowReader
         | By::Outcomes => usize::MAX,
     }

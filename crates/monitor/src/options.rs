@@ -91,7 +91,7 @@ pub struct Options {
     pub allow_unsigned: bool,
     /// For development: apply the configuration again when the file of an app changes, as `rosemary reload` does
     ///
-    /// The app starts again with its new file. If that does not load, as with an error of syntax, the app goes on as it is.
+    /// The app starts again with its new file. If the file does not load, because of a syntax error for example, the running app stays.
     #[arg(long)]
     pub watch: bool,
     /// Remove the configuration file and its directory at the end, for commands that make a temporary one.

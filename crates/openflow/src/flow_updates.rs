@@ -27,8 +27,9 @@ use crate::header::{begin, check_version};
 use crate::nicira::NICIRA;
 use crate::wire::read_sized;
 use crate::{
-    DecodeError, EncodeError, FlowEvent, FlowMonitorFlags, FlowRemovedReason, Header, Kind, Reader,
-    Version, Writer,
+    DecodeError, EncodeError, FlowEvent, FlowMod, FlowMonitorCommand, FlowMonitorFlags,
+    FlowMonitorRequest, FlowRemovedReason, Header, Kind, Match, MultipartRequest, PortNo, Reader,
+    Version,
 };
 
 /// Number of the monitor of [`monitor_flows`], and of its second one.
@@ -107,50 +108,45 @@ pub fn monitor_flows(
     if own == OwnChanges::FullBySecond && form != Form::Standard {
         return Err(EncodeError::Unsupported { field: "a second flow monitor", version });
     }
-    let mut to = begin(Kind::MultipartRequest, version, xid, out)?;
-    match form {
-        Form::Standard => {
-            let changes =
-                FlowMonitorFlags::ADD.0 | FlowMonitorFlags::REMOVED.0 | FlowMonitorFlags::MODIFY.0;
-            let initial = changes | FlowMonitorFlags::INITIAL.0;
-            to.u16(FLOW_MONITOR);
-            to.zeros(6);
-            match own {
-                OwnChanges::Full => {
-                    standard(&mut to, MONITOR, initial | FlowMonitorFlags::NO_ABBREV.0, ADD);
-                }
-                OwnChanges::FullBySecond => {
-                    standard(&mut to, MONITOR, initial, ADD);
-                    standard(&mut to, SECOND, changes | FlowMonitorFlags::ONLY_OWN.0, ADD);
-                }
+    if form == Form::Standard {
+        let changes =
+            FlowMonitorFlags::ADD.0 | FlowMonitorFlags::REMOVED.0 | FlowMonitorFlags::MODIFY.0;
+        let initial = changes | FlowMonitorFlags::INITIAL.0;
+        let add = |id, flags| FlowMonitorRequest::add(id, FlowMonitorFlags(flags), Match::new());
+        let monitors = match own {
+            OwnChanges::Full => vec![add(MONITOR, initial | FlowMonitorFlags::NO_ABBREV.0)],
+            OwnChanges::FullBySecond => {
+                vec![add(MONITOR, initial), add(SECOND, changes | FlowMonitorFlags::ONLY_OWN.0)]
             }
-        }
-        Form::Onf => {
-            to.u16(EXPERIMENTER);
-            to.zeros(6);
-            to.u32(ONF);
-            to.u32(ONF_CANCEL);
-            to.u32(MONITOR);
-            to.u16(NX_FLAGS);
-            to.u16(EMPTY_MATCH);
-            to.u32(u32::MAX); // any port
-            to.u8(ALL_TABLES);
-            to.zeros(3);
-            empty_match(&mut to);
-        }
-        Form::Nicira => {
-            to.u16(EXPERIMENTER);
-            to.zeros(if version == Version::V1_0 { 2 } else { 6 });
-            to.u32(NICIRA);
-            to.u32(NX_STATS);
-            to.zeros(if version == Version::V1_0 { 4 } else { 0 });
-            to.u32(MONITOR);
-            to.u16(NX_FLAGS);
-            to.u16(u16::MAX); // any port
-            to.u16(0); // an empty match
-            to.u8(ALL_TABLES);
-            to.zeros(5);
-        }
+        };
+        return MultipartRequest::FlowMonitor(monitors).encode(version, xid, out);
+    }
+    let mut to = begin(Kind::MultipartRequest, version, xid, out)?;
+    to.u16(EXPERIMENTER);
+    if form == Form::Onf {
+        to.zeros(6);
+        to.u32(ONF);
+        to.u32(ONF_CANCEL);
+        to.u32(MONITOR);
+        to.u16(NX_FLAGS);
+        to.u16(EMPTY_MATCH);
+        to.u32(PortNo::ANY.0);
+        to.u8(FlowMod::ALL_TABLES);
+        to.zeros(3);
+        to.u16(OXM);
+        to.u16(EMPTY_MATCH);
+        to.zeros(4);
+    } else {
+        to.zeros(if version == Version::V1_0 { 2 } else { 6 });
+        to.u32(NICIRA);
+        to.u32(NX_STATS);
+        to.zeros(if version == Version::V1_0 { 4 } else { 0 });
+        to.u32(MONITOR);
+        to.u16(NX_FLAGS);
+        to.u16(u16::MAX); // any port
+        to.u16(0); // an empty match
+        to.u8(FlowMod::ALL_TABLES);
+        to.zeros(5);
     }
     to.finish()
 }
@@ -167,14 +163,13 @@ pub fn end_monitor(
 ) -> Result<usize, EncodeError> {
     let form = Form::of(version);
     if form == Form::Standard {
-        let mut to = begin(Kind::MultipartRequest, version, xid, out)?;
-        to.u16(FLOW_MONITOR);
-        to.zeros(6);
-        standard(&mut to, MONITOR, 0, DELETE);
-        if own == OwnChanges::FullBySecond {
-            standard(&mut to, SECOND, 0, DELETE);
-        }
-        return to.finish();
+        let ids: &[u32] =
+            if own == OwnChanges::FullBySecond { &[MONITOR, SECOND] } else { &[MONITOR] };
+        let monitors = ids.iter().map(|id| FlowMonitorRequest {
+            command: FlowMonitorCommand::Delete,
+            ..FlowMonitorRequest::add(*id, FlowMonitorFlags::default(), Match::new())
+        });
+        return MultipartRequest::FlowMonitor(monitors.collect()).encode(version, xid, out);
     }
     let mut to = begin(Kind::Experimenter, version, xid, out)?;
     let (experimenter, subtype) =
@@ -185,31 +180,8 @@ pub fn end_monitor(
     to.finish()
 }
 
-const ALL_TABLES: u8 = 0xff;
-
-/// Commands of OpenFlow 1.4 and later (`ofp_flow_monitor_command`).
-const ADD: u8 = 0;
-const DELETE: u8 = 2;
-
 /// Size of an empty match without its padding.
 const EMPTY_MATCH: u16 = 4;
-
-/// Writes a monitor of all flows in the form of OpenFlow 1.4.
-fn standard(to: &mut Writer<'_>, id: u32, flags: u16, command: u8) {
-    to.u32(id);
-    to.u32(u32::MAX); // any port
-    to.u32(u32::MAX); // any group
-    to.u16(flags);
-    to.u8(ALL_TABLES);
-    to.u8(command);
-    empty_match(to);
-}
-
-fn empty_match(to: &mut Writer<'_>) {
-    to.u16(OXM);
-    to.u16(EMPTY_MATCH);
-    to.zeros(4);
-}
 
 /// The type of a match that consists of fields (`OFPMT_OXM`).
 const OXM: u16 = 1;

@@ -69,7 +69,7 @@ pub(crate) type Selection = BTreeMap<String, Vec<String>>;
 /// The server's schema lacks what the client needs.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "the schema {database} {version} of the server lacks {}; update the server (Open vSwitch 2.5 or later has all), or convert its \
+    "the schema {database} {version} of the server lacks {}; update the server (Open vSwitch 2.6 or later has all), or convert its \
      database: `ovsdb-tool convert`",
     Listed(missing)
 )]
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(
             error,
             "the schema D 1.2.3 of the server lacks the column T.name of type string (it is integer), the column T.ids; update the \
-             server (Open vSwitch 2.5 or later has all), or convert its database: `ovsdb-tool convert`"
+             server (Open vSwitch 2.6 or later has all), or convert its database: `ovsdb-tool convert`"
         );
     }
 

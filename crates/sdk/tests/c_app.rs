@@ -1,12 +1,13 @@
 //! Checks that the C header and the Rust structures are the same ABI: compiles apps in C against the header, loads and
 //! runs them.
+
 #![cfg(feature = "host")]
+
+mod in_c;
 
 use std::fmt::Write as _;
 use std::mem::offset_of;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use openflow::{Action, FlowMod, FlowModTemplate, MacAddr, Match, PacketOut, PortNo, Version};
 use rosemary_sdk::abi::HostFunctions;
@@ -15,22 +16,17 @@ use rosemary_sdk::http::{MOST_ANSWER_BODY, Response};
 use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
 use sys::object::Object;
 
+use in_c::{SHARED, load, made};
+
 /// Compiles `source` into a shared object and loads it.
 fn compile(name: &str, source: &Path) -> Object {
-    let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
-    let object = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{name}.so"));
-    let cc = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"])
-        .args([object.as_os_str(), source.as_os_str(), "-I".as_ref(), headers.as_os_str()])
-        .output()
-        .expect("a C compiler is installed");
-    assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
-    let object = std::fs::File::open(object).expect("it was just made");
-    Object::load(OwnedFd::from(object)).expect("it can be loaded")
+    let object = made(&format!("lib{name}.so"));
+    in_c::compile(source, &object, &SHARED);
+    load(&object)
 }
 
 fn source(name: &str, text: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.c"));
+    let path = made(&format!("{name}.c"));
     std::fs::write(&path, text).expect("the folder is there");
     path
 }

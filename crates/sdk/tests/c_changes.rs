@@ -1,21 +1,18 @@
 //! Compares the change sets of `rosemary_changes.h` with those of the SDK, in each version of OpenFlow, and their outcomes.
+
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, reason = "messages of a test fit")]
 
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::process::Command;
+mod in_c;
 
 use openflow::{
     Action, ErrorMessage, FlowMod, GroupKind, GroupMod, GroupModCommand, Match, PortNo, Version,
 };
-use rosemary_sdk::abi::host::HostedApp;
-use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
+use rosemary_sdk::testing::{AlignedRecord, Bench};
 use rosemary_sdk::{
     App, Applied, Change, CommitId, Committed, Event, Guarantee, Network, NotApplied, Refusal,
     Switch,
 };
-use sys::object::Object;
 
 /// Answers a packet-in with a change set, whose kind its port names. Logs outcomes.
 const APP: &str = r#"
@@ -83,19 +80,7 @@ ROSEMARY_EXPORT_WITH_TIMERS("changes", "1", struct app, rosemary_on_record_or_co
 
 /// Compiles the app and puts it on a bench.
 fn bench(name: &str) -> Bench {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (source, object) = (dir.join(format!("{name}.c")), dir.join(format!("lib{name}.so")));
-    std::fs::write(&source, APP).unwrap();
-    let cc = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-shared", "-fPIC", "-I"])
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("c"))
-        .arg("-o")
-        .args([&object, &source])
-        .output()
-        .expect("a C compiler is installed");
-    assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
-    let object = Object::load(OwnedFd::from(std::fs::File::open(object).unwrap())).unwrap();
-    Bench::of(HostedApp::create(&object, Recorder::default()).unwrap())
+    in_c::bench(&in_c::object(name, APP))
 }
 
 /// The same app in Rust, for ports 1 to 3.

@@ -1,8 +1,10 @@
 //! Compares the messages of `rosemary_messages.h` with the codec's messages, in each version of OpenFlow.
+
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, reason = "messages of a test fit")]
 
-use std::os::fd::OwnedFd;
+mod in_c;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -11,11 +13,11 @@ use openflow::{
 };
 use rosemary_sdk::MacAddr;
 use rosemary_sdk::abi::RecordKind;
-use rosemary_sdk::abi::host::HostedApp;
 use rosemary_sdk::services::storage::{Answer, Expect, Request};
 use rosemary_sdk::services::{Outcome, RequestId, Service};
-use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
-use sys::object::Object;
+use rosemary_sdk::testing::{AlignedRecord, Bench};
+
+use in_c::compile;
 
 /// Answers each packet-in with every kind of message.
 const APP: &str = r#"
@@ -80,26 +82,7 @@ ROSEMARY_EXPORT("messages", "1", struct app, on_record)
 
 /// Compiles the app and puts it on a bench.
 fn bench(name: &str) -> Bench {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (source, object) = (dir.join(format!("{name}.c")), dir.join(format!("lib{name}.so")));
-    std::fs::write(&source, APP).unwrap();
-    compile(&source, &object, &["-shared", "-fPIC"]);
-    let object = Object::load(OwnedFd::from(std::fs::File::open(object).unwrap())).unwrap();
-    Bench::of(HostedApp::create(&object, Recorder::default()).unwrap())
-}
-
-/// Compiles a file of C with all warnings.
-fn compile(source: &Path, to: &Path, options: &[&str]) {
-    let cc = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror"])
-        .args(options)
-        .arg("-I")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("c"))
-        .arg("-o")
-        .args([to, source])
-        .output()
-        .expect("a C compiler is installed");
-    assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
+    in_c::bench(&in_c::object(name, APP))
 }
 
 #[test]

@@ -1,20 +1,19 @@
 //! Compares the actions of `rosemary_nicira.h` with the actions of the codec, and the lists of actions of the SDKs.
+
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, reason = "messages of a test fit")]
 
+mod in_c;
+
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::Command;
 
 use openflow::nicira::{
     Bundle, BundleAlgorithm, Controller2, Ct, CtZone, FieldId, HashFields, Multipath,
     MultipathAlgorithm, Nat, NatRange, NiciraAction, Subfield,
 };
 use openflow::{Action, FlowMod, Match, PortNo, Version};
-use rosemary_sdk::abi::host::HostedApp;
-use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
-use sys::object::Object;
+use rosemary_sdk::testing::{AlignedRecord, Bench};
 
 /// Answers each packet-in with a flow that has every action, after one with fields and a table.
 const APP: &str = r#"
@@ -99,19 +98,7 @@ ROSEMARY_EXPORT("nicira", "1", struct app, on_record)
 "#;
 
 fn bench() -> Bench {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (source, object) = (dir.join("nicira.c"), dir.join("libnicira.so"));
-    std::fs::write(&source, APP).unwrap();
-    let cc = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-shared", "-fPIC", "-I"])
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("c"))
-        .arg("-o")
-        .args([&object, &source])
-        .output()
-        .expect("a C compiler is installed");
-    assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
-    let object = Object::load(OwnedFd::from(std::fs::File::open(object).unwrap())).unwrap();
-    Bench::of(HostedApp::create(&object, Recorder::default()).unwrap())
+    in_c::bench(&in_c::object("nicira", APP))
 }
 
 /// The actions of the app.

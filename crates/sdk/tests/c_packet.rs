@@ -1,7 +1,10 @@
 //! Compares `rosemary_packet.h` with the packets of this crate, over packets of each protocol, cut off, changed and random. The
 //! program in C ends if it reads beyond a packet.
+
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, reason = "packets of a test fit")]
+
+mod in_c;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,23 +18,16 @@ use rosemary_sdk::MacAddr;
 use rosemary_sdk::packet::etherparse::{TcpHeader, VlanId};
 use rosemary_sdk::packet::{Arp, Packet, PacketBuilder, dhcp, lldp};
 
+use in_c::{PROGRAM, compile, made};
+
 const ALICE: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const BOB: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
 /// Compiles the program; returns what it prints about `input`.
 fn run(arguments: &[&str], input: &[u8]) -> String {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("c_packet{}", arguments.len()));
-    let cc = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1", "-ftrapv", "-o"])
-        .arg(&program)
-        .arg(crate_dir.join("tests/c_packet.c"))
-        .arg("-I")
-        .arg(crate_dir.join("c"))
-        .output()
-        .expect("a C compiler is installed");
-    assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
+    let program = made(&format!("c_packet{}", arguments.len()));
+    compile(&crate_dir.join("tests/c_packet.c"), &program, &PROGRAM);
     let mut child = Command::new(&program)
         .args(arguments)
         .stdin(Stdio::piped())

@@ -1,22 +1,21 @@
 //! Compares the clients of services in C (`rosemary_services.h`) with those of this crate, and the lists of clients in Rust, C
 //! and Python with each other.
+
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, reason = "the table of a test has room")]
 
-use std::os::fd::OwnedFd;
+mod in_c;
+
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 use openflow::Version;
-use rosemary_sdk::abi::host::HostedApp;
 use rosemary_sdk::services::layout::{Placement, Writes};
 use rosemary_sdk::services::stats::{PortCounters, PortRates, Quality, Record, SwitchStats};
 use rosemary_sdk::services::table::EMPTY;
 use rosemary_sdk::services::{Outcome, REQUEST_OF_APP, Service, apps, broker, topology};
-use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
+use rosemary_sdk::testing::{AlignedRecord, Bench};
 use rosemary_sdk::{Dpid, PortNo};
-use sys::object::Object;
 
 /// Sends one request of each kind for packets of port 1, looks up counters for those of port 2, and prints answers.
 const CLIENT: &str = r#"
@@ -104,26 +103,11 @@ ROSEMARY_EXPORT("client", "1", struct app, on_record)
 /// Compiles the client, once for all tests.
 fn compiled() -> &'static Path {
     static OBJECT: OnceLock<PathBuf> = OnceLock::new();
-    OBJECT.get_or_init(compile)
-}
-
-fn compile() -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (source, object) = (dir.join("services.c"), dir.join("libservices.so"));
-    std::fs::write(&source, CLIENT).unwrap();
-    let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
-    let cc = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"])
-        .args([object.as_os_str(), source.as_os_str(), "-I".as_ref(), headers.as_os_str()])
-        .output()
-        .expect("a C compiler is installed");
-    assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
-    object
+    OBJECT.get_or_init(|| in_c::object("services", CLIENT))
 }
 
 fn bench() -> Bench {
-    let object = Object::load(OwnedFd::from(std::fs::File::open(compiled()).unwrap())).unwrap();
-    Bench::of(HostedApp::create(&object, Recorder::default()).unwrap())
+    in_c::bench(compiled())
 }
 
 fn packet(in_port: u32) -> AlignedRecord {

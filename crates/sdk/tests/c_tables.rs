@@ -1,6 +1,9 @@
 //! Compares `rosemary_tables.h` with the look-ups of this crate, over a table of hosts and addresses.
+
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, reason = "the table of a test has room")]
+
+mod in_c;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,20 +18,14 @@ use rosemary_sdk::services::layout::{Placement, Writes};
 use rosemary_sdk::services::table::{EMPTY, Slot};
 use rosemary_sdk::{Dpid, MacAddr, PortNo};
 
+use in_c::{PROGRAM, compile, made};
+
 const HOSTS: u16 = 300;
 
 fn run(input: &[u8]) -> String {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c_tables");
-    let cc = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1", "-ftrapv", "-o"])
-        .arg(&program)
-        .arg(crate_dir.join("tests/c_tables.c"))
-        .arg("-I")
-        .arg(crate_dir.join("c"))
-        .output()
-        .expect("a C compiler is installed");
-    assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
+    let program = made("c_tables");
+    compile(&crate_dir.join("tests/c_tables.c"), &program, &PROGRAM);
     let mut child = Command::new(&program)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

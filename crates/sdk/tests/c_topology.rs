@@ -1,5 +1,8 @@
 //! Compares `rosemary_topology.h` with the records of this crate, over random tables.
+
 #![allow(clippy::unwrap_used, reason = "a test")]
+
+mod in_c;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -10,19 +13,13 @@ use proptest::prelude::Rng as _;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rosemary_sdk::services::topology::{Record, Slot};
 
+use in_c::{PROGRAM, compile, made};
+
 /// Compiles the program; returns what it prints about the table.
 fn run(table: &[Slot]) -> String {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c_topology");
-    let cc = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1", "-ftrapv", "-o"])
-        .arg(&program)
-        .arg(crate_dir.join("tests/c_topology.c"))
-        .arg("-I")
-        .arg(crate_dir.join("c"))
-        .output()
-        .expect("a C compiler is installed");
-    assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
+    let program = made("c_topology");
+    compile(&crate_dir.join("tests/c_topology.c"), &program, &PROGRAM);
     let mut child = Command::new(&program)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,8 +1,11 @@
 //! Tests wanted flows of an app in C (`rosemary_wanted.h`, `librosemary_wanted.a`). The switches and the storage are the same as
 //! in the tests of the library in Rust.
+
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, reason = "messages of a test fit")]
 #![allow(dead_code, reason = "the tests in Rust use more of the world")]
+
+mod in_c;
 
 #[path = "wanted/fake.rs"]
 mod fake;
@@ -11,9 +14,7 @@ mod world;
 
 use std::env;
 use std::fs;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 use openflow::{FlowMod, PortNo, Version};
@@ -22,27 +23,21 @@ use rosemary_sdk::abi::RecordKind;
 use rosemary_sdk::abi::host::HostedApp;
 use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder, Sent};
 use rosemary_sdk::wanted::MARK;
-use sys::object::Object;
 
 use fake::FakeSwitch;
 use world::{PAIR, VERSIONS, World, three};
 
+use in_c::{SHARED, made};
+
 /// Compiles a source against the headers, and links it with the library as `docs/apps.md` says.
 fn compile(name: &str, source: &Path, more: &[&str]) -> PathBuf {
-    let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
+    let object = made(name);
     let test = env::current_exe().unwrap();
     let libraries = test.ancestors().nth(2).unwrap().join("examples");
     let library = libraries.join("librosemary_wanted.a");
     assert!(library.is_file(), "{} is missing; type: cargo build --examples", library.display());
-    let cc = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-shared", "-fPIC", "-o"])
-        .args([object.as_os_str(), source.as_os_str(), "-I".as_ref(), headers.as_os_str()])
-        .args(["-L".as_ref(), libraries.as_os_str()])
-        .args(more)
-        .output()
-        .expect("a C compiler is installed");
-    assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
+    let libraries = format!("-L{}", libraries.display());
+    in_c::compile(source, &object, &[&SHARED, &[&*libraries][..], more].concat());
     object
 }
 
@@ -50,8 +45,7 @@ const LINKED: [&str; 4] =
     ["-lrosemary_wanted", "-Wl,--gc-sections", "-Wl,--exclude-libs,ALL", "-Wl,--no-undefined"];
 
 fn load(object: &Path, config: &str) -> Bench {
-    let object = Object::load(OwnedFd::from(fs::File::open(object).unwrap())).unwrap();
-    Bench::of(HostedApp::create(&object, Recorder::with_config(config)).unwrap())
+    Bench::of(HostedApp::create(&in_c::load(object), Recorder::with_config(config)).unwrap())
 }
 
 /// The app of `c_wanted.c`.

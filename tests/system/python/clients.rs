@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use cli::lab::{Of, Rosemary};
+use cli::lab::{Lab, Of, Rosemary};
 use rosemary_tests::apps::configure;
 use rosemary_tests::greeter::Greeter;
 use rosemary_tests::net::{INTERVAL, Net, SOON};
@@ -148,5 +148,46 @@ fn app_in_python_wants_a_meter() {
         wait("both are back")?;
         logged(&mut net.rosemary, "metering", &["too high: meter 2147483648: this app has 0 to"])?;
         Ok(())
+    });
+}
+
+/// Runs the app that sends change sets. Returns the flows of the switch.
+fn commit(lab: &Lab, of: Of, lines: &[&str]) -> anyhow::Result<String> {
+    let keys = "capabilities = [\"flow.write\", \"group.write\", \"meter.write\"]";
+    configure(&[&app_of("committing", "committing", keys)])?;
+    let mut net = Net::start_with(lab, of, &[])?;
+    let refused = [
+        "to NORMAL: refused False 1",
+        "was not applied, change 1: ",
+        "nothing: ValueError",
+        "a word: TypeError: a change set has FlowMod, GroupMod and MeterMod, and this is a str",
+    ];
+    logged(&mut net.rosemary, "committing", &refused)?;
+    logged(&mut net.rosemary, "committing", lines)?;
+    let flows = net.s1.ofctl(&["dump-flows"])?;
+    ensure!(flows.contains("0x88b5") && flows.contains("0x88b6"), "{flows}");
+    ensure!(!flows.contains("0x88b7") && !flows.contains("0x88b8"), "{flows}");
+    Ok(flows)
+}
+
+#[test]
+fn app_in_python_commits_change_sets() {
+    in_a_lab(|lab| {
+        let lines = [
+            "two flows: atomic True None None",
+            "a group: atomic True None None",
+            "a meter: failed False 0 None",
+        ];
+        let flows = commit(lab, Of::V1_3, &lines)?;
+        ensure!(flows.contains("0x88b9"), "{flows}");
+        Ok(())
+    });
+}
+
+#[test]
+fn app_in_python_learns_what_an_old_version_lacks() {
+    in_a_lab(|lab| {
+        let lines = ["two flows: ordered True None None", "version 1, a meter: ValueError: "];
+        commit(lab, Of::V1_0, &lines).map(drop)
     });
 }

@@ -93,7 +93,7 @@ enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Awaited {
     Barrier(Dpid, u64),
-    Set(Dpid, u64),
+    Set(u64),
 }
 
 #[derive(Debug)]
@@ -108,7 +108,7 @@ struct Job {
 /// A change set whose outcome is outstanding: its hops, as they were sent.
 #[derive(Debug)]
 struct Sent {
-    dpid: Dpid,
+    switch: Switch,
     hops: Vec<(HopOf, Act)>,
     /// The time at which the outcome counts as lost, if outcomes were lost since the set was sent.
     until: Option<Duration>,
@@ -118,7 +118,36 @@ struct Sent {
 #[derive(Debug, Default)]
 pub(crate) struct Moves {
     jobs: Vec<Job>,
-    sets: BTreeMap<u64, Sent>,
+    sets: Sets,
+}
+
+/// The change sets whose outcomes are outstanding, by their numbers.
+#[derive(Debug, Default)]
+struct Sets {
+    sent: BTreeMap<u64, Sent>,
+    /// The number of the last set.
+    last: u64,
+}
+
+impl Sets {
+    /// Whether a set waits for its outcome at this switch.
+    fn is_pending_at(&self, dpid: Dpid) -> bool {
+        self.sent.values().any(|sent| sent.switch.dpid == dpid)
+    }
+
+    /// Sends flows as a change set, and returns its number.
+    fn send(
+        &mut self,
+        switch: Switch,
+        hops: Vec<(HopOf, Act)>,
+        flows: Vec<Flow>,
+        world: &mut impl World,
+    ) -> u64 {
+        self.last += 1;
+        self.sent.insert(self.last, Sent { switch, hops, until: None });
+        world.send(switch, Message::Changes(self.last, flows));
+        self.last
+    }
 }
 
 impl Moves {
@@ -151,12 +180,12 @@ impl Moves {
     pub(crate) fn go_on(&mut self, routes: &Routes, peers: &mut Peers, world: &mut impl World) {
         let now = world.now();
         let Self { jobs, sets } = self;
-        sets.retain(|number, sent| !peers.is_changed(sent.dpid, *number));
+        sets.sent.retain(|_, sent| peers.switch(sent.switch.dpid) == Some(sent.switch));
         jobs.retain_mut(|job| {
             loop {
                 job.waits.retain(|awaited| match awaited {
                     Awaited::Barrier(dpid, barrier) => !peers.is_answered(*dpid, *barrier),
-                    Awaited::Set(dpid, set) => !peers.is_changed(*dpid, *set),
+                    Awaited::Set(set) => sets.sent.contains_key(set),
                 });
                 let is_done = job.waits.is_empty() && job.stage != Stage::Settling;
                 if !is_done && now < job.until {
@@ -193,8 +222,8 @@ impl Moves {
         peers: &mut Peers,
         world: &mut impl World,
     ) {
-        peers.on_changed(switch, set);
-        if let Some(Sent { dpid, hops, .. }) = self.sets.remove(&set) {
+        let is_of_connection = self.sets.sent.get(&set).is_some_and(|it| it.switch == switch);
+        if is_of_connection && let Some(Sent { hops, .. }) = self.sets.sent.remove(&set) {
             let is_as_sent = |(key, at): &HopOf, act: &Act| {
                 routes.get(key).is_some_and(|route| route.hops.get(at) == Some(act))
             };
@@ -203,7 +232,7 @@ impl Moves {
             send(&again, routes, peers, world);
             remove(&again, routes, peers, world);
             let waits = if again.is_empty() { Vec::new() } else { barriers(&again, peers, world) };
-            let job = self.jobs.iter_mut().find(|job| job.waits.contains(&Awaited::Set(dpid, set)));
+            let job = self.jobs.iter_mut().find(|job| job.waits.contains(&Awaited::Set(set)));
             if let Some(job) = job {
                 job.waits.extend(waits);
             }
@@ -214,7 +243,7 @@ impl Moves {
     /// Handles the loss of outcomes, perhaps of the change sets under way. A set whose outcome does not come in time is sent again.
     /// Until then it stays under way, because it can still be applied: messages must not overtake it.
     pub(crate) fn on_lost(&mut self, now: Duration) {
-        for sent in self.sets.values_mut() {
+        for sent in self.sets.sent.values_mut() {
             sent.until.get_or_insert(now + OUTCOME_PATIENCE);
         }
     }
@@ -223,19 +252,16 @@ impl Moves {
     pub(crate) fn expire(&mut self, routes: &Routes, peers: &mut Peers, world: &mut impl World) {
         let now = world.now();
         let is_lost = |sent: &Sent| sent.until.is_some_and(|until| until <= now);
-        let lost = self.sets.iter().filter(|(_, sent)| is_lost(sent));
-        let lost: Vec<(u64, Dpid)> = lost.map(|(set, sent)| (*set, sent.dpid)).collect();
-        for (set, dpid) in lost {
-            match peers.switch(dpid) {
-                Some(switch) => self.on_changed((switch, set, false), routes, peers, world),
-                None => drop(self.sets.remove(&set)),
-            }
+        let lost = self.sets.sent.iter().filter(|(_, sent)| is_lost(sent));
+        let lost: Vec<(u64, Switch)> = lost.map(|(set, sent)| (*set, sent.switch)).collect();
+        for (set, switch) in lost {
+            self.on_changed((switch, set, false), routes, peers, world);
         }
     }
 
     /// Returns when [`go_on`](Self::go_on) is to be called at the latest.
     pub(crate) fn wake_at(&self) -> Option<Duration> {
-        let sets = self.sets.values().filter_map(|sent| sent.until);
+        let sets = self.sets.sent.values().filter_map(|sent| sent.until);
         self.jobs.iter().map(|job| job.until).chain(sets).min()
     }
 }
@@ -245,7 +271,7 @@ impl Moves {
 fn change(
     wave: &[HopOf],
     waits: bool,
-    (routes, peers, sets): (&Routes, &mut Peers, &mut BTreeMap<u64, Sent>),
+    (routes, peers, sets): (&Routes, &mut Peers, &mut Sets),
     world: &mut impl World,
 ) -> Vec<Awaited> {
     let mut at_switch: BTreeMap<Dpid, Vec<HopOf>> = BTreeMap::new();
@@ -254,8 +280,9 @@ fn change(
     }
     let mut awaited = Vec::new();
     for (dpid, hops) in at_switch {
-        let (has_bundles, has_sets) = peers.may_change(dpid);
-        if !has_bundles || hops.len() < 2 && !has_sets {
+        let Some(switch) = peers.switch(dpid) else { continue };
+        let may_have_bundles = switch.version.features().may_have_bundles();
+        if !may_have_bundles || hops.len() < 2 && !sets.is_pending_at(dpid) {
             send(&hops, routes, peers, world);
             if waits {
                 awaited.extend(barriers(&hops, peers, world));
@@ -272,10 +299,7 @@ fn change(
             if flows.is_empty() {
                 continue;
             }
-            if let Some(set) = peers.change(dpid, flows, world) {
-                sets.insert(set, Sent { dpid, hops, until: None });
-                awaited.push(Awaited::Set(dpid, set));
-            }
+            awaited.push(Awaited::Set(sets.send(switch, hops, flows, world)));
         }
     }
     awaited

@@ -29,7 +29,7 @@ pub(crate) struct Outbox {
     sender: Sender,
 }
 
-/// Sends messages, and keeps what is to be known of those that were sent.
+/// Sends messages, and keeps the change sets and failures that their outcomes are compared with.
 #[derive(Debug)]
 struct Sender {
     /// The numbers of the change sets whose outcomes are outstanding, by switch.
@@ -54,7 +54,7 @@ impl Default for Sender {
 }
 
 impl Outbox {
-    /// Sends waiting messages while there is room, and returns when to go on if there is not enough.
+    /// Sends waiting messages while there is room. Returns the time of the next attempt if messages are left.
     pub(crate) fn flush(&mut self, network: &mut Network<'_>) -> Option<Duration> {
         while let Some((to, message)) = self.waiting.front() {
             if self.sender.send(network, *to, message) == Err(SendError::Full) {
@@ -107,7 +107,7 @@ impl Outbox {
 }
 
 impl Sender {
-    /// Sends a message. One that cannot be sent at all is logged; one that has no room is an error.
+    /// Sends a message. A message that has no room is an error; one that cannot be sent at all is logged.
     fn send(
         &mut self,
         network: &mut Network<'_>,

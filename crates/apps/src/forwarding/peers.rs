@@ -7,7 +7,7 @@ use rosemary_sdk::{Dpid, PortNo, Switch};
 use super::groups::Groups;
 use super::net::End;
 use super::routes::Key;
-use super::world::{Flow, Message, World};
+use super::world::{Message, World};
 
 /// A connected switch.
 #[derive(Debug)]
@@ -20,17 +20,14 @@ pub(crate) struct Peer {
     pub(crate) listed: HashSet<(Key, PortNo)>,
     barriers_sent: u64,
     barriers_answered: u64,
-    /// Change sets whose outcomes are outstanding.
-    sets: BTreeSet<u64>,
 }
 
 /// All connected switches.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    connected: BTreeMap<Dpid, Peer>,
+    peers: BTreeMap<Dpid, Peer>,
     /// Switches that have not listed all of their flows since they connected.
     unlisted: BTreeSet<Dpid>,
-    last_set: u64,
 }
 
 impl Peers {
@@ -43,42 +40,41 @@ impl Peers {
             listed: HashSet::new(),
             barriers_sent: 0,
             barriers_answered: u64::MAX, // moves do not wait for barriers of an earlier connection
-            sets: BTreeSet::new(),
         };
-        self.connected.insert(switch.dpid, peer);
+        self.peers.insert(switch.dpid, peer);
         self.unlisted.insert(switch.dpid);
         request_groups(switch, world);
     }
 
     /// Forgets the groups of a switch that has lost its flows, and requests them.
     pub(crate) fn forget_groups(&mut self, dpid: Dpid, world: &mut impl World) {
-        if let Some(peer) = self.connected.get_mut(&dpid) {
+        if let Some(peer) = self.peers.get_mut(&dpid) {
             peer.groups = Groups::default();
             request_groups(peer.switch, world);
         }
     }
 
     pub(crate) fn remove(&mut self, dpid: Dpid) {
-        self.connected.remove(&dpid);
+        self.peers.remove(&dpid);
         self.unlisted.remove(&dpid);
     }
 
     pub(crate) fn clear(&mut self) {
-        self.connected.clear();
+        self.peers.clear();
         self.unlisted.clear();
     }
 
     pub(crate) fn get(&self, dpid: Dpid) -> Option<&Peer> {
-        self.connected.get(&dpid)
+        self.peers.get(&dpid)
     }
 
     pub(crate) fn get_mut(&mut self, dpid: Dpid) -> Option<&mut Peer> {
-        self.connected.get_mut(&dpid)
+        self.peers.get_mut(&dpid)
     }
 
     /// Takes the hops that a switch has listed: it has listed all of its flows. `None` if it is not connected.
     pub(crate) fn end_listing(&mut self, dpid: Dpid) -> Option<HashSet<(Key, PortNo)>> {
-        let peer = self.connected.get_mut(&dpid)?;
+        let peer = self.peers.get_mut(&dpid)?;
         self.unlisted.remove(&dpid);
         Some(std::mem::take(&mut peer.listed))
     }
@@ -95,17 +91,17 @@ impl Peers {
 
     /// Returns whether a connected switch speaks a version that has groups.
     pub(crate) fn may_have_groups(&self) -> bool {
-        self.connected.values().any(|peer| peer.switch.version.features().groups)
+        self.peers.values().any(|peer| peer.switch.version.features().groups)
     }
 
     /// Returns the connection of a switch.
     pub(crate) fn switch(&self, dpid: Dpid) -> Option<Switch> {
-        self.connected.get(&dpid).map(|peer| peer.switch)
+        self.peers.get(&dpid).map(|peer| peer.switch)
     }
 
     /// Sends a barrier and returns its number.
     pub(crate) fn barrier(&mut self, dpid: Dpid, world: &mut impl World) -> Option<u64> {
-        let peer = self.connected.get_mut(&dpid)?;
+        let peer = self.peers.get_mut(&dpid)?;
         if peer.barriers_answered == u64::MAX {
             peer.barriers_answered = 0;
         }
@@ -114,44 +110,9 @@ impl Peers {
         Some(peer.barriers_sent)
     }
 
-    /// Sends flows as a change set, and returns its number.
-    pub(crate) fn change(
-        &mut self,
-        dpid: Dpid,
-        flows: Vec<Flow>,
-        world: &mut impl World,
-    ) -> Option<u64> {
-        let peer = self.connected.get_mut(&dpid)?;
-        self.last_set += 1;
-        peer.sets.insert(self.last_set);
-        world.send(peer.switch, Message::Changes(self.last_set, flows));
-        Some(self.last_set)
-    }
-
-    /// Returns whether the version of a switch may have bundles, and whether a change set waits for its outcome there.
-    pub(crate) fn may_change(&self, dpid: Dpid) -> (bool, bool) {
-        self.get(dpid).map_or((false, false), |peer| {
-            let features = peer.switch.version.features();
-            (features.bundles || features.onf_extensions, !peer.sets.is_empty())
-        })
-    }
-
-    /// Notes the outcome of a change set.
-    pub(crate) fn on_changed(&mut self, switch: Switch, set: u64) {
-        let peer = self.connected.get_mut(&switch.dpid).filter(|peer| peer.switch == switch);
-        if let Some(peer) = peer {
-            peer.sets.remove(&set);
-        }
-    }
-
-    /// Returns whether the outcome of a change set has come, or never will.
-    pub(crate) fn is_changed(&self, dpid: Dpid, set: u64) -> bool {
-        self.get(dpid).is_none_or(|peer| !peer.sets.contains(&set))
-    }
-
     /// Notes the answer to the oldest barrier.
     pub(crate) fn on_barrier(&mut self, switch: Switch) {
-        let peer = self.connected.get_mut(&switch.dpid).filter(|peer| peer.switch == switch);
+        let peer = self.peers.get_mut(&switch.dpid).filter(|peer| peer.switch == switch);
         if let Some(peer) = peer
             && peer.barriers_answered < peer.barriers_sent
         {
@@ -161,7 +122,7 @@ impl Peers {
 
     /// Returns whether a barrier is answered, or never will be.
     pub(crate) fn is_answered(&self, dpid: Dpid, barrier: u64) -> bool {
-        self.connected.get(&dpid).is_none_or(|peer| peer.barriers_answered >= barrier)
+        self.peers.get(&dpid).is_none_or(|peer| peer.barriers_answered >= barrier)
     }
 }
 

@@ -15,7 +15,7 @@ use super::net::End;
 pub(crate) struct Location {
     /// Its switch and port.
     pub(crate) at: End,
-    /// Whether its packets come in at another port, too, and nobody knows yet which is right.
+    /// Whether its packets come in at another port, too, and the right port is not known yet.
     pub(crate) is_contested: bool,
     /// Whether an earlier process of the service saw it there, and no packet has confirmed it since.
     pub(crate) is_doubted: bool,
@@ -146,7 +146,7 @@ pub(crate) enum Message {
         in_port: PortNo,
         /// The ports that it leaves through.
         out: Vec<PortNo>,
-        /// The buffer in which the switch keeps it, if it does.
+        /// The switch's buffer with the packet, if the switch has buffered it.
         buffer_id: Option<u32>,
         /// The packet, unless the switch keeps it.
         data: Vec<u8>,

@@ -283,8 +283,7 @@ impl AppPort {
     /// Announces a switch and its ports, while the ring has room; `true` once all is announced.
     /// A switch that it does not [take](Self::takes) is never announced.
     pub(crate) fn announce(&mut self, switch: &mut Switch) -> bool {
-        (switch.no_packets.is_none() || self.takes(switch))
-            && self.snapshot.announce(&mut self.delivery, switch)
+        self.takes(switch) && self.snapshot.announce(&mut self.delivery, switch)
     }
 
     /// Whether the app gets the switch: not if the app needs packet-ins, and the switch sends none.

@@ -47,9 +47,10 @@ impl From<Allowed> for Metered {
     #[inline]
     fn from(allowed: Allowed) -> Self {
         match allowed {
-            Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod | Allowed::Config => {
-                Self::FlowMods
-            }
+            Allowed::FlowMod { .. }
+            | Allowed::GroupMod { .. }
+            | Allowed::MeterMod { .. }
+            | Allowed::Config => Self::FlowMods,
             Allowed::PacketOut => Self::PacketOuts,
             Allowed::Request(_) | Allowed::Experimenter => Self::Requests,
         }
@@ -201,8 +202,8 @@ mod tests {
         let flow_mod = Allowed::FlowMod { sweeps: None, adds_to: None, deletes: false };
         let sent: Vec<bool> = (0..3).map(|_| send(&mut meter, flow_mod, quota)).collect();
         assert_eq!(sent, [true, true, false]);
-        assert!(!send(&mut meter, Allowed::GroupMod, quota));
-        assert!(!send(&mut meter, Allowed::MeterMod, quota));
+        assert!(!send(&mut meter, Allowed::GroupMod { deletes: false }, quota));
+        assert!(!send(&mut meter, Allowed::MeterMod { deletes: false }, quota));
         assert!(!send(&mut meter, Allowed::Config, quota));
         assert!(send(&mut meter, Allowed::PacketOut, quota));
         assert!(send(&mut meter, Allowed::Experimenter, quota));

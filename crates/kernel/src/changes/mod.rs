@@ -91,7 +91,7 @@ pub(crate) enum Outcome {
 /// The effects of messages that [`Changes::advance`] has appended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Effects {
-    /// Flows are deleted.
+    /// Flows, groups or meters are deleted. A group or meter takes the flows along that use it.
     pub(crate) deletes: bool,
     /// The effect on the table-miss entry.
     pub(crate) sweeps: Option<Sweep>,
@@ -186,6 +186,19 @@ impl Progress {
         self.steps.get(self.sent.len().checked_sub(1)?)
     }
 
+    /// Whether the first error only shows what the switch does not take in bundles.
+    fn shows_bundle_limit(&self) -> bool {
+        let Some(failure) = &self.failure else { return false };
+        match self.step() {
+            Some(Step::Open) => failure.has_no_bundles(),
+            Some(Step::Collect(_) | Step::Commit) => {
+                failure.index.is_some()
+                    && failure.of_bundle == Some(BundleFailed::MessageUnsupported)
+            }
+            Some(Step::Before(_) | Step::After(_)) | None => false,
+        }
+    }
+
     /// The change that was sent with this transaction id.
     fn change(&self, xid: u32) -> Option<usize> {
         let mut sent = self.sent.iter().zip(&self.steps);
@@ -277,14 +290,8 @@ impl Changes {
 
     /// Whether the first error about the present set only shows what the switch does not take in bundles. The set is then tried
     /// again without that, so the error is no failure of an app.
-    pub(crate) fn is_lesson(&self) -> bool {
-        self.progress.as_ref().is_some_and(|progress| {
-            let is_opening = progress.step() == Some(&Step::Open);
-            progress.failure.as_ref().is_some_and(|failure| {
-                failure.of_bundle == Some(BundleFailed::MessageUnsupported)
-                    || is_opening && failure.has_no_bundles()
-            })
-        })
+    pub(crate) fn shows_bundle_limit(&self) -> bool {
+        self.progress.as_ref().is_some_and(Progress::shows_bundle_limit)
     }
 
     /// Begins the wait for an answer again: the step still waits in a queue of the connection.
@@ -436,7 +443,6 @@ impl Changes {
         let step = progress.step()?;
         let is_opening = *step == Step::Open;
         let is_after = matches!(step, Step::After(_));
-        let is_in_bundle = matches!(step, Step::Collect(_) | Step::Commit);
         let is_overdue = ended == Some(Ended::Overdue);
         // A switch that has not refused the commit may have carried it out, also after an error about a message.
         let may_be_committed = *step == Step::Commit && ended != Some(Ended::Refused);
@@ -449,8 +455,8 @@ impl Changes {
             // It was opened by a message of the same version.
             let _ = output.control(bundle, BundleCommand::DiscardRequest);
         }
-        let has_none = progress.failure.as_ref().is_some_and(Failure::has_no_bundles);
-        if is_opening && (is_overdue || has_none) {
+        let shows_limit = progress.shows_bundle_limit();
+        if is_opening && (is_overdue || shows_limit) {
             self.bundles = Bundles::Absent;
             return None;
         }
@@ -464,10 +470,7 @@ impl Changes {
                 output.undo(set, index);
             }
         }
-        let index = failure.index.filter(|_| is_in_bundle);
-        if failure.of_bundle == Some(BundleFailed::MessageUnsupported)
-            && let Some(index) = index
-        {
+        if shows_limit && let Some(index) = failure.index {
             let what = set.items[index].what;
             self.learn_outside(what);
             return None;
@@ -513,7 +516,7 @@ impl Effects {
         let Some(step) = progress.steps.iter().find(takes_effect) else { return };
         let changes = step.changes();
         for item in changes.iter().map(|index| &set.items[*index]) {
-            self.deletes |= item.what == What::Flow && item.does == Does::Delete;
+            self.deletes |= item.does == Does::Delete;
             if self.sweeps != Some(Sweep::Certain) {
                 self.sweeps = item.sweeps.or(self.sweeps);
             }

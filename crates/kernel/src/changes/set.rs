@@ -143,7 +143,7 @@ fn item(bytes: &[u8], range: Range<usize>, allowed: Allowed) -> Option<Item> {
             effect = sweeps;
             (What::Flow, does_flow(openflow::FlowModView::decode(message).ok()?.command))
         }
-        Allowed::GroupMod => {
+        Allowed::GroupMod { .. } => {
             let does = match GroupMod::decode(message).ok()?.command {
                 GroupModCommand::Add => Does::Add,
                 GroupModCommand::Delete => Does::Delete,
@@ -151,7 +151,7 @@ fn item(bytes: &[u8], range: Range<usize>, allowed: Allowed) -> Option<Item> {
             };
             (What::Group, does)
         }
-        Allowed::MeterMod => {
+        Allowed::MeterMod { .. } => {
             let does = match MeterMod::decode(message).ok()?.command {
                 MeterModCommand::Add => Does::Add,
                 MeterModCommand::Modify => Does::Modify,

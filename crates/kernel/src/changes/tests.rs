@@ -53,13 +53,13 @@ fn encoded(change: &Change, version: Version) -> (Vec<u8>, Allowed) {
             let buckets = if is_deleted { Vec::new() } else { vec![Bucket::new(Vec::new())] };
             let group_mod = GroupMod { command, kind, group_id, buckets };
             openflow::append(&mut out, |out| group_mod.encode(version, 0, out)).unwrap();
-            Allowed::GroupMod
+            Allowed::GroupMod { deletes: false }
         }
         Meter(command, meter_id) => {
             let (command, meter_id, flags) = (*command, *meter_id, MeterFlags(1));
             let meter_mod = MeterMod { command, flags, meter_id, bands: Vec::new() };
             openflow::append(&mut out, |out| meter_mod.encode(version, 0, out)).unwrap();
-            Allowed::MeterMod
+            Allowed::MeterMod { deletes: false }
         }
     };
     (out, allowed)

@@ -9,8 +9,8 @@ use std::fmt;
 
 use control::policy::TableSet;
 use openflow::{
-    Experimenter, FlowStatsRequest, GroupMod, Header, Kind, MeterBand, MeterMod, MultipartRequest,
-    PortMod, QueueConfig, TableMod, Version,
+    Experimenter, FlowStatsRequest, GroupMod, Header, Kind, MeterBand, MeterMod, MeterModCommand,
+    MultipartRequest, PortMod, QueueConfig, TableMod, Version,
 };
 use sdk::Refusal;
 
@@ -191,7 +191,7 @@ impl Rights {
             };
             allow(may, Refusal::Action)?;
         }
-        Ok(Allowed::MeterMod)
+        Ok(Allowed::MeterMod { deletes: meter_mod.command == MeterModCommand::Delete })
     }
 
     pub(super) fn port_mod(&self, message: &[u8]) -> Result<Allowed, Refusal> {

@@ -331,7 +331,7 @@ fn groups_are_the_apps_own() {
     let own = 7 << 16 | 1;
     let writer = rights(&[Capability::FlowWrite, Capability::GroupWrite]);
     let check = |message: &[u8]| check(&writer, Version::V1_3, message);
-    assert_eq!(check(&group(own, &OUT)), Ok(Allowed::GroupMod));
+    assert_eq!(check(&group(own, &OUT)), Ok(Allowed::GroupMod { deletes: false }));
     assert_eq!(check(&group(8 << 16, &OUT)), Err(Refusal::Id));
     assert_eq!(check(&group(own, &[Action::Group(8 << 16)])), Err(Refusal::Id));
     let all = GroupMod {
@@ -341,6 +341,9 @@ fn groups_are_the_apps_own() {
         buckets: vec![],
     };
     assert_eq!(check(&bytes(|out| all.encode(Version::V1_3, 0, out))), Err(Refusal::Id));
+    let delete = GroupMod { group_id: own, ..all };
+    let deleted = check(&bytes(|out| delete.encode(Version::V1_3, 0, out)));
+    assert_eq!(deleted.map(Allowed::removals), Ok((true, None)), "its flows go, too");
     let through = [Action::Group(8 << 16)];
     let add = FlowMod::add(Match::new()).priority(150).apply(&through);
     assert_eq!(flow_mod(&writer, Version::V1_3, &add), Err(Refusal::Id));

@@ -22,7 +22,7 @@ pub(crate) mod healing;
 pub(crate) mod image;
 pub(crate) mod listing;
 pub(crate) mod occupancy;
-mod own_changes;
+mod own_writes;
 pub(crate) mod reader;
 pub(crate) mod requests;
 pub(crate) mod watch;

@@ -144,17 +144,6 @@ impl Occupancy {
         is_due
     }
 
-    /// Notes a report of the switch: how many flows a table has, and its size.
-    #[cfg(test)]
-    pub(crate) fn note_report(
-        &mut self,
-        table: u8,
-        flows: u32,
-        size: Option<u32>,
-    ) -> Option<Change> {
-        self.note_count(table, (flows, size), true)
-    }
-
     /// Notes how many flows a table has, and its size. `ages` is whether earlier adds of apps count less from now on.
     pub(crate) fn note_count(
         &mut self,
@@ -315,30 +304,40 @@ mod tests {
         (0..count).for_each(|_| occupancy.added(slot, (0, 1), || (Some(reported), SIZE)));
     }
 
+    /// Reports how many flows a table has, and its size, as a switch that is asked from time to time.
+    fn report(
+        occupancy: &mut Occupancy,
+        table: u8,
+        flows: u32,
+        size: Option<u32>,
+    ) -> Option<Change> {
+        occupancy.note_count(table, (flows, size), true)
+    }
+
     #[test]
     fn operator_is_alerted_once_until_there_is_room() {
         let (mut occupancy, now) = (Occupancy::default(), Instant::now());
         add(&mut occupancy, 1, 20, 0);
         add(&mut occupancy, 2, 80, 0);
-        assert_eq!(occupancy.note_report(0, 89, SIZE), None);
+        assert_eq!(report(&mut occupancy, 0, 89, SIZE), None);
         assert_eq!(
-            occupancy.note_report(0, 90, SIZE),
+            report(&mut occupancy, 0, 90, SIZE),
             Some(Change::NearlyFull { most: Some(slot(2)) })
         );
-        assert_eq!(occupancy.note_report(0, 100, SIZE), None);
-        assert_eq!(occupancy.note_report(0, 80, SIZE), None, "not yet room again");
-        assert_eq!(occupancy.note_report(0, 95, SIZE), None);
+        assert_eq!(report(&mut occupancy, 0, 100, SIZE), None);
+        assert_eq!(report(&mut occupancy, 0, 80, SIZE), None, "not yet room again");
+        assert_eq!(report(&mut occupancy, 0, 95, SIZE), None);
         assert!(occupancy.nearly_full().eq([(0, Some(slot(2)))]));
-        assert_eq!(occupancy.note_report(0, 79, SIZE), Some(Change::RoomAgain));
+        assert_eq!(report(&mut occupancy, 0, 79, SIZE), Some(Change::RoomAgain));
         assert_eq!(occupancy.nearly_full().next(), None);
         assert_eq!(
-            occupancy.note_report(0, 90, SIZE),
+            report(&mut occupancy, 0, 90, SIZE),
             Some(Change::NearlyFull { most: Some(slot(2)) })
         );
         add(&mut occupancy, 1, 10, 90);
         assert!(occupancy.is_due(now));
-        occupancy.note_report(0, 70, SIZE);
-        let again = occupancy.note_report(0, 99, SIZE);
+        report(&mut occupancy, 0, 70, SIZE);
+        let again = report(&mut occupancy, 0, 99, SIZE);
         assert_eq!(
             again,
             Some(Change::NearlyFull { most: Some(slot(1)) }),
@@ -364,10 +363,10 @@ mod tests {
     #[test]
     fn table_of_unknown_size_is_never_nearly_full() {
         let mut occupancy = Occupancy::default();
-        assert_eq!(occupancy.note_report(3, 95, SIZE), Some(Change::NearlyFull { most: None }));
-        assert_eq!(occupancy.note_report(4, u32::MAX, None), None);
-        assert_eq!(occupancy.note_report(5, 0, Some(0)), None);
-        let full = occupancy.note_report(6, u32::MAX, Some(u32::MAX));
+        assert_eq!(report(&mut occupancy, 3, 95, SIZE), Some(Change::NearlyFull { most: None }));
+        assert_eq!(report(&mut occupancy, 4, u32::MAX, None), None);
+        assert_eq!(report(&mut occupancy, 5, 0, Some(0)), None);
+        let full = report(&mut occupancy, 6, u32::MAX, Some(u32::MAX));
         assert_eq!(full, Some(Change::NearlyFull { most: None }));
     }
 
@@ -385,12 +384,12 @@ mod tests {
         assert_eq!(occupancy.added_since(0), 90);
         let at = start + EVERY;
         assert!(!occupancy.is_due(at + SOON / 2) && occupancy.is_due(at + SOON), "90 in all");
-        occupancy.note_report(0, 90, SIZE);
+        report(&mut occupancy, 0, 90, SIZE);
         assert_eq!(occupancy.added_since(0), 0);
         let at = at + SOON;
         assert!(!occupancy.is_due(at + SOON));
         assert!(occupancy.is_due(at + EVERY), "a full one is watched");
-        occupancy.note_report(0, 1, SIZE);
+        report(&mut occupancy, 0, 1, SIZE);
         assert!(occupancy.is_due(at + 2 * EVERY));
         assert!(!occupancy.is_due(at + 4 * EVERY), "it has room again");
         assert!(occupancy.is_due(at + 2 * EVERY + LATER), "its flows may have expired");
@@ -416,7 +415,7 @@ mod tests {
         assert!(occupancy.has_room(slot(1), 10));
         assert!(occupancy.is_count_due(slot(1), 10, 1, start), "nothing is known yet");
         for _ in 0..20 {
-            assert!(occupancy.has_room(slot(1), 10), "an estimate refuses nobody");
+            assert!(occupancy.has_room(slot(1), 10), "an estimate refuses no app");
             assert!(
                 !occupancy.is_count_due(slot(1), 10, 1, start + COUNT_EVERY),
                 "the answer is not there"
@@ -449,10 +448,7 @@ mod tests {
         occupancy.counted(slot(0), AppId(7), &aggregate(0));
         let later = later + PATIENCE;
         assert!(!occupancy.is_count_due(slot(0), 100, 64, later));
-        assert!(
-            occupancy.is_count_due(slot(0), 100, 64, later),
-            "each of those that come together counts"
-        );
+        assert!(occupancy.is_count_due(slot(0), 100, 64, later), "each add of one moment counts");
     }
 
     #[test]

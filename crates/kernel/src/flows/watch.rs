@@ -177,35 +177,21 @@ impl Watch {
     }
 
     /// Compares the image with the numbers of flows that the switch has listed. Returns whether they differ although no flow has
-    /// changed since `reports`.
-    pub(crate) fn compare(&mut self, listed: &Tally, reports: u64) -> Comparison {
-        let Some(image) = self.current() else { return Comparison::Same };
+    /// changed since `reports`. The switch lists its flows again after any difference.
+    pub(crate) fn differs(&mut self, listed: &Tally, reports: u64) -> bool {
+        let Some(image) = self.current() else { return false };
         let mut known = Tally::new();
         for flow in image.flows() {
             *known.entry((flow.table, flow.owner)).or_default() += 1;
         }
         if known == *listed {
-            return Comparison::Same;
+            return false;
         }
         let is_sure = image.reports == reports;
         self.wants_list = true;
-        if !is_sure {
-            return Comparison::Unsure;
-        }
-        self.differences += 1;
-        Comparison::Differs
+        self.differences += u64::from(is_sure);
+        is_sure
     }
-}
-
-/// The result of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Comparison {
-    /// The numbers are the same.
-    Same,
-    /// The numbers differ, and flows have changed while the switch listed them.
-    Unsure,
-    /// The image is wrong.
-    Differs,
 }
 
 #[cfg(test)]
@@ -271,12 +257,11 @@ mod tests {
         let mut watch = watch(Instant::now());
         let reports = watch.current().unwrap().reports;
         let listed = |flows| Tally::from([((2, AppId(9)), flows)]);
-        assert_eq!(watch.compare(&listed(1), reports), Comparison::Same);
-        assert!(!watch.take_wants_list());
-        assert_eq!(watch.compare(&listed(2), reports), Comparison::Differs);
+        assert!(!watch.differs(&listed(1), reports) && !watch.take_wants_list());
+        assert!(watch.differs(&listed(2), reports));
         assert!(watch.take_wants_list() && !watch.take_wants_list());
         watch.image_mut().unwrap().report(&flow(3)).unwrap();
-        assert_eq!(watch.compare(&listed(1), reports), Comparison::Unsure);
+        assert!(!watch.differs(&listed(1), reports) && watch.take_wants_list());
         assert_eq!(watch.differences, 1);
     }
 }

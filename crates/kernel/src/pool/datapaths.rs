@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(
             registry.claim(101, WorkerId(1)).worker(),
             WorkerId(0),
-            "it has gone a short time ago"
+            "it disconnected a short time ago"
         );
         drop(stays);
         let entries = registry.0.lock().unwrap();

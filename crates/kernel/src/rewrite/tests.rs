@@ -63,6 +63,11 @@ fn seen(rights: &Rights, version: Version, cookies: &[u64]) -> Vec<u64> {
     flows.iter().map(|flow| flow.cookie).collect()
 }
 
+/// Returns the owner of each flow in a reply.
+fn owners(version: Version, message: &[u8]) -> Result<Vec<AppId>, BadEntry> {
+    Ok(places(version, message)?.into_iter().map(|(_, owner)| owner).collect())
+}
+
 #[test]
 fn reply_contains_only_own_flows() {
     let cookies = [cookie(7, 1), cookie(8, 2), cookie(0, 3), cookie(7, 4), cookie(0xffff, 0)];

@@ -52,7 +52,7 @@ impl Replies<'_> {
             return;
         }
         let Some(answers) = transactions.reply(xid, kind, message, now) else {
-            debug!(dpid = %switch.dpid, %kind, xid, "ignored a reply that nobody requested");
+            debug!(dpid = %switch.dpid, %kind, xid, "ignored a reply without a request");
             return;
         };
         if let Some((requested, received)) = answers.mismatch {
@@ -64,7 +64,7 @@ impl Replies<'_> {
             By::Kernel(app) => return self.counted(app, message),
             By::EntryCheck => return self.entry_part(message, answers.last),
             By::Healing => return switch.healing.barrier_passed(),
-            By::OwnChanges => return switch.healing.own_changes_passed(),
+            By::OwnWrites => return switch.healing.own_writes_passed(),
             By::FlowReader => return self.reading_part(message, answers.last),
             By::Outcomes => return switch.outcomes.barrier_passed(),
         };
@@ -118,7 +118,7 @@ impl Replies<'_> {
             By::Kernel(_)
             | By::EntryCheck
             | By::Healing
-            | By::OwnChanges
+            | By::OwnWrites
             | By::FlowReader
             | By::Outcomes => {
                 self.own_failed(by, &format!("it answered with {received} instead of {requested}"));
@@ -265,7 +265,7 @@ pub(super) fn expire_requests(
             By::Operator(question) => {
                 channels.flows_failed(question, "the switch does not answer".to_owned());
             }
-            By::Kernel(_) | By::EntryCheck | By::Healing | By::OwnChanges | By::FlowReader | By::Outcomes => {
+            By::Kernel(_) | By::EntryCheck | By::Healing | By::OwnWrites | By::FlowReader | By::Outcomes => {
                 unanswered(switch, by, now);
             }
         });

@@ -246,7 +246,7 @@ impl Replies<'_> {
     pub(super) fn change_refused(&mut self, xid: u32, error: &ErrorMessage<'_>) -> bool {
         let Some(switch) = self.connection.switch_mut() else { return false };
         let is_ours = !switch.changes.is_idle() && switch.changes.error(xid, error);
-        switch.counters.errors += u64::from(is_ours && !switch.changes.is_lesson());
+        switch.counters.errors += u64::from(is_ours && !switch.changes.shows_bundle_limit());
         is_ours
     }
 }
@@ -266,7 +266,7 @@ fn check_set(
         allow(checked.version == switch.version, Refusal::Shape)?;
         match checked.allowed {
             Allowed::FlowMod { adds_to: Some(_), .. } => may_add?,
-            Allowed::FlowMod { .. } | Allowed::GroupMod | Allowed::MeterMod => {}
+            Allowed::FlowMod { .. } | Allowed::GroupMod { .. } | Allowed::MeterMod { .. } => {}
             Allowed::Config | Allowed::PacketOut | Allowed::Request(_) | Allowed::Experimenter => {
                 return Err(Refusal::Kind);
             }

@@ -32,6 +32,9 @@ const PROBE: Duration = Duration::from_secs(5);
 /// Most port changes that are kept for a claiming connection.
 const MOST_MEANWHILE: usize = 4096;
 
+/// Most bytes of a controller's address in a line of the log.
+const MOST_URI: usize = 256;
+
 impl Worker {
     /// Handles all complete messages of `bytes` and keeps the rest for the next read.
     pub(super) fn messages(
@@ -219,7 +222,7 @@ impl Worker {
     /// Logs that a switch has given Rosemary another role.
     fn log_role(&mut self, id: ConnId, status: RoleStatus, now: Instant) {
         if let (Some(switch), Some(suppressed)) =
-            (self.switches[id].switch(), self.log_limits.standing.admit(now))
+            (self.switches[id].switch(), self.log_limits.controllers.admit(now))
         {
             let (dpid, RoleStatus { role, reason, .. }) = (switch.dpid, status);
             info!(%dpid, %role, ?reason, suppressed, "switch has given Rosemary another role");
@@ -229,9 +232,10 @@ impl Worker {
     /// Logs the state of a controller of a switch.
     fn log_controller(&mut self, id: ConnId, status: &ControllerStatus, now: Instant) {
         if let (Some(switch), Some(suppressed)) =
-            (self.switches[id].switch(), self.log_limits.standing.admit(now))
+            (self.switches[id].switch(), self.log_limits.controllers.admit(now))
         {
-            let (dpid, uri) = (switch.dpid, String::from_utf8_lossy(&status.uri));
+            let uri = status.uri.get(..MOST_URI).unwrap_or(&status.uri);
+            let (dpid, uri) = (switch.dpid, String::from_utf8_lossy(uri));
             let ControllerStatus { role, is_up, .. } = status;
             info!(%dpid, %role, up = is_up, %uri, suppressed, "switch reported the state of a controller");
         }

@@ -41,7 +41,7 @@ pub(super) struct LogLimits {
     /// A switch reports changes of its flows, or does so no longer.
     pub(super) watch: Rate,
     /// A switch reported the role of Rosemary or the state of a controller.
-    pub(super) standing: Rate,
+    pub(super) controllers: Rate,
     /// Flows of absent apps, or of apps whose band has moved, were removed from a switch.
     pub(super) removed: Rate,
 }
@@ -68,7 +68,7 @@ impl LogLimits {
             failing: rate(),
             claims: rate(),
             watch: rate(),
-            standing: rate(),
+            controllers: rate(),
             removed: rate(),
         }
     }
@@ -144,7 +144,7 @@ impl LogLimits {
         });
     }
 
-    /// Logs which apps did not answer in time, and whether the packets went on.
+    /// Logs which apps did not answer in time, and whether the next apps got the packets.
     pub(super) fn report_late(&mut self, dispatch: &mut Dispatch, now: Instant) {
         let log_limits = &mut self.late;
         let within_ms = PATIENCE.as_millis();

@@ -93,7 +93,7 @@ fn purpose_of(by: By) -> Option<Purpose> {
         By::Kernel(_) => Some(Purpose::Count),
         By::EntryCheck => Some(Purpose::EntryCheck),
         By::FlowReader => Some(Purpose::Reading),
-        By::App(_) | By::Operator(_) | By::Healing | By::OwnChanges | By::Outcomes => None,
+        By::App(_) | By::Operator(_) | By::Healing | By::OwnWrites | By::Outcomes => None,
     }
 }
 

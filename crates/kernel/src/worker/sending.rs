@@ -289,11 +289,10 @@ impl<'r> Sending<'r> {
             self.transactions.begin(ids.xid, ids.sender, expects, self.now);
         }
         self.count(checked.allowed, alike.count - refused);
-        if let Allowed::FlowMod { sweeps, deletes, .. } = checked.allowed
-            && (deletes
-                || sweeps.is_some()
-                || matches!(self.app_port.policy.stage, Stage::Guard(_)))
-        {
+        let (deletes, sweeps) = checked.allowed.removals();
+        let writes = matches!(checked.allowed, Allowed::FlowMod { .. });
+        let is_guard = || matches!(self.app_port.policy.stage, Stage::Guard(_));
+        if deletes || sweeps.is_some() || writes && is_guard() {
             if sweeps.is_some() {
                 self.append_pending();
             }

@@ -58,6 +58,13 @@ pub struct ProtocolFeatures {
     pub egress_tables: bool,
 }
 
+impl ProtocolFeatures {
+    /// Whether a switch of this version may have bundles: as messages of the version, or of the ONF.
+    pub fn may_have_bundles(&self) -> bool {
+        self.bundles || self.onf_extensions
+    }
+}
+
 /// OpenFlow 1.0.2.
 pub(super) const V1_0: ProtocolFeatures = ProtocolFeatures {
     groups: false,

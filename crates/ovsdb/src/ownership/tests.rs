@@ -1,8 +1,12 @@
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::*;
-use crate::transaction::check;
-use crate::value::Atom;
+use crate::image::Image;
+use crate::schema::{Schema, UUID_COLUMN};
+use crate::transaction::{Condition, Mutation, Mutator, check};
+use crate::value::{Atom, Value};
 
 fn schema() -> Schema {
     let ids = json!({"type": {"key": "string", "value": "string", "min": 0, "max": "unlimited"}});

@@ -145,7 +145,7 @@ impl Listed {
 
 /// The library's knowledge about single entries in a switch.
 #[derive(Debug, Default)]
-struct Known {
+struct EntryStates {
     /// Entries that were sent and that a listing underway may lack.
     unlisted: HashSet<EntryId>,
     /// Entries that the switch confirmed and lists in another form than they were sent.
@@ -170,7 +170,7 @@ pub(super) struct Site {
     sets: Sets,
     /// The end of [`look_first`](Self::look_first)'s wait for the switch.
     first_look: Option<Duration>,
-    known: Known,
+    known: EntryStates,
     failures: usize,
     /// Number of entries without room since the last comparison.
     no_room: (usize, String),
@@ -198,7 +198,7 @@ impl Site {
             window: Window::default(),
             sets: Sets::default(),
             first_look: None,
-            known: Known::default(),
+            known: EntryStates::default(),
             failures: 0,
             no_room: (0, String::new()),
             check_at: None,
@@ -241,7 +241,7 @@ impl Site {
 
     fn forget(&mut self) {
         self.queue.clear();
-        self.known = Known::default();
+        self.known = EntryStates::default();
         self.resume_at = Duration::ZERO;
         self.sets = Sets::default();
         self.first_look = None;

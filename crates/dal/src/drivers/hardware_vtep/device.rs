@@ -4,19 +4,17 @@
 //! cannot express are left out: logical switches without a tunnel key, groups other than `unknown-dst`, addresses that are none.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
-use openflow::{Dpid, FlowModFlags, MacAddr, PortDesc, PortNo};
-use ovsdb::{Atom, Image, Row, Uuid};
+use openflow::{Dpid, FlowModFlags, MacAddr, PortDesc};
+use ovsdb::{Image, Uuid, Value};
 use thiserror::Error;
 
-use super::numbering::{Binding, dpid_of, number_ports, tunnel};
-use super::ownership::{KEY, MADE, Owner};
+use super::numbering::{Numbers, dpid_of};
+use super::ownership::Owner;
+use super::reader::Reader;
 use super::rule::{Key, Rule};
-use super::schema::{
-    LOCATOR, LOCATOR_SET, LOGICAL_SWITCH, MULTICAST_REMOTE, PHYSICAL_PORT, PHYSICAL_SWITCH,
-    UNICAST_LOCAL, UNICAST_REMOTE, UNKNOWN, VXLAN,
-};
+use super::schema::PHYSICAL_SWITCH;
 use crate::session::{HostReport, MAX_PORTS};
 
 /// A database that describes no device.
@@ -50,20 +48,33 @@ pub(super) struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Network {
     pub(super) row: Uuid,
+    pub(super) name: String,
     /// Whether this controller made it.
     pub(super) is_ours: bool,
     /// Whether another row has the same tunnel key.
     pub(super) is_ambiguous: bool,
-    /// Whether a row other than the tunnels' refers to it.
+    /// Whether a row refers to it.
     pub(super) is_used: bool,
 }
 
-/// An entry of `other_config` without its flow.
+/// A physical port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stale {
+pub(super) struct Physical {
+    pub(super) row: Uuid,
+    /// Its column `vlan_bindings`.
+    pub(super) bindings: Value,
+    /// Whether the database keeps its number.
+    pub(super) is_kept: bool,
+}
+
+/// A change of an entry of `other_config` that makes the entry agree with the rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Correction {
     pub(super) table: &'static str,
     pub(super) row: Uuid,
     pub(super) key: String,
+    /// The new text; `None` removes the entry.
+    pub(super) text: Option<String>,
 }
 
 /// See the module's description.
@@ -73,8 +84,8 @@ pub(super) struct Device {
     pub(super) description: String,
     pub(super) dpid: Dpid,
     pub(super) ports: BTreeMap<u32, PortDesc>,
-    /// The rows of physical ports, by number.
-    pub(super) physical: BTreeMap<u32, Uuid>,
+    /// The physical ports, by number.
+    pub(super) physical: BTreeMap<u32, Physical>,
     /// By tunnel key.
     pub(super) networks: BTreeMap<u32, Network>,
     /// The locators without a tunnel key of their own.
@@ -84,15 +95,15 @@ pub(super) struct Device {
     pub(super) entries: BTreeMap<Key, Entry>,
     /// Learned hosts, by tunnel key and address.
     pub(super) hosts: BTreeMap<(u32, MacAddr), HostReport>,
-    pub(super) stale: Vec<Stale>,
+    pub(super) corrections: Vec<Correction>,
 }
 
 impl Device {
-    /// Reads the device.
+    /// Reads the device. `numbers` are the numbers of ports in the session.
     ///
     /// # Errors
     /// [`NoDevice`].
-    pub(super) fn read(image: &Image) -> Result<Self, NoDevice> {
+    pub(super) fn read(image: &Image, numbers: &mut Numbers) -> Result<Self, NoDevice> {
         let mut rows = image.rows(PHYSICAL_SWITCH);
         let Some((_, switch)) = rows.next() else { return Err(NoDevice::None) };
         let more = rows.count();
@@ -112,15 +123,9 @@ impl Device {
             own,
             entries: BTreeMap::new(),
             hosts: BTreeMap::new(),
-            stale: Vec::new(),
+            corrections: Vec::new(),
         };
-        let mut reader = Reader { image, keys: BTreeMap::new(), bindings: BTreeMap::new() };
-        reader.networks(&mut device);
-        reader.locators(&mut device);
-        reader.ports(switch, &mut device)?;
-        reader.addresses(&mut device);
-        reader.hosts(&mut device);
-        reader.stale(&mut device);
+        Reader::new(image).read(switch, numbers, &mut device)?;
         if device.ports.len() > MAX_PORTS {
             return Err(NoDevice::TooManyPorts);
         }
@@ -130,6 +135,12 @@ impl Device {
     /// Returns the flows of this controller.
     pub(super) fn own_entries(&self) -> impl Iterator<Item = (&Entry, Owner)> {
         self.entries.values().filter_map(|entry| Some((entry, entry.owner?)))
+    }
+
+    /// Returns the logical switches that this controller made and no row refers to.
+    pub(super) fn unused_networks(&self) -> impl Iterator<Item = Uuid> {
+        let unused = |it: &&Network| it.is_ours && !it.is_used && !it.is_ambiguous;
+        self.networks.values().filter(unused).map(|network| network.row)
     }
 }
 
@@ -143,190 +154,4 @@ impl Entry {
         };
         self.owner.unwrap_or(foreign)
     }
-}
-
-/// Reads the parts of a device.
-struct Reader<'i> {
-    image: &'i Image,
-    /// The tunnel keys of logical switches.
-    keys: BTreeMap<Uuid, u32>,
-    /// The VLANs of each logical switch.
-    bindings: BTreeMap<u32, Vec<Binding>>,
-}
-
-impl Reader<'_> {
-    fn networks(&mut self, device: &mut Device) {
-        for (row, columns) in self.image.rows(LOGICAL_SWITCH) {
-            let key = columns.integer("tunnel_key").and_then(|key| u32::try_from(key).ok());
-            let Some(vni) = key.filter(|vni| (1..1 << 24).contains(vni)) else { continue };
-            self.keys.insert(row, vni);
-            let is_ours = columns.entry("other_config", MADE.0) == Some(MADE.1);
-            let network = Network { row, is_ours, is_ambiguous: false, is_used: false };
-            device
-                .networks
-                .entry(vni)
-                .and_modify(|known| known.is_ambiguous = true)
-                .or_insert(network);
-        }
-    }
-
-    fn locators(&mut self, device: &mut Device) {
-        for (row, columns) in self.image.rows(LOCATOR) {
-            let Some(end) = end_of(columns) else { continue };
-            if columns.integer("tunnel_key").is_none() {
-                device.locators.insert(end, row);
-            }
-            if let Some(port) = tunnel(end).filter(|_| !device.own.contains(&end)) {
-                let desc = PortDesc::new(port, MacAddr::default(), &end.to_string());
-                device.ports.insert(port.0, desc);
-            }
-        }
-    }
-
-    fn ports(&mut self, switch: &Row, device: &mut Device) -> Result<(), NoDevice> {
-        let local = PortDesc::new(PortNo::LOCAL, MacAddr::default(), &device.name);
-        device.ports.insert(local.port_no.0, local);
-        let mut named = BTreeMap::new();
-        for row in switch.references("ports") {
-            let columns = self.image.row(PHYSICAL_PORT, row);
-            if let Some((columns, name)) = columns.and_then(|it| Some((it, it.text("name")?))) {
-                named.insert(name, (row, columns));
-            }
-        }
-        let numbers = number_ports(named.keys().copied()).ok_or(NoDevice::TooManyPorts)?;
-        for (number, name) in numbers {
-            let Some((row, columns)) = named.get(name) else { continue };
-            device.physical.insert(number, *row);
-            let desc = PortDesc::new(PortNo(number), MacAddr::default(), name);
-            device.ports.insert(number, desc);
-            for (vlan, to) in columns.pairs("vlan_bindings") {
-                let (Atom::Integer(vlan), Atom::Uuid(to)) = (vlan, to) else { continue };
-                let vlan = u16::try_from(*vlan).ok().filter(|vlan| *vlan < 4096);
-                let Some((vlan, vni)) = vlan.zip(self.keys.get(to).copied()) else { continue };
-                let binding = Binding { port: number, vlan };
-                self.binding(binding, vni, (name, columns), device);
-            }
-        }
-        Ok(())
-    }
-
-    fn binding(
-        &mut self,
-        binding: Binding,
-        vni: u32,
-        (name, columns): (&str, &Row),
-        device: &mut Device,
-    ) {
-        let port = binding.port_no();
-        let name = format!("{name}.{}", binding.vlan);
-        device.ports.insert(port.0, PortDesc::new(port, MacAddr::default(), &name));
-        self.bindings.entry(vni).or_default().push(binding);
-        let key = format!("{KEY}{}", binding.vlan);
-        let owner = columns.entry("other_config", &key).and_then(Owner::read);
-        let rule = Rule::Binding { binding, vni };
-        device.entries.insert(rule.key(), Entry { rule, owner, row: None });
-        if let Some(network) = device.networks.get_mut(&vni) {
-            network.is_used = true;
-        }
-    }
-
-    fn addresses(&self, device: &mut Device) {
-        for table in [UNICAST_REMOTE, MULTICAST_REMOTE] {
-            for (row, columns) in self.image.rows(table) {
-                let Some((network, vni)) = self.network(columns) else { continue };
-                let Some((rule, key)) = self.remote(table, columns, vni) else { continue };
-                let owner = self.image.row(LOGICAL_SWITCH, network);
-                let owner = owner.and_then(|it| it.entry("other_config", &key));
-                let entry = Entry { rule, owner: owner.and_then(Owner::read), row: Some(row) };
-                // Of two rows with one address, the first in the order of identifiers is listed; the other is not of this controller.
-                device.entries.entry(entry.rule.key()).or_insert(entry);
-                if let Some(network) = device.networks.get_mut(&vni) {
-                    network.is_used = true;
-                }
-            }
-        }
-    }
-
-    /// Reads a row of remote addresses: the flow, and the key of its owner.
-    fn remote(&self, table: &str, columns: &Row, vni: u32) -> Option<(Rule, String)> {
-        let address = columns.text("MAC")?;
-        if table == UNICAST_REMOTE {
-            let mac: MacAddr = address.parse().ok()?;
-            let locator = columns.references("locator").into_iter().next()?;
-            let to = end_of(self.image.row(LOCATOR, locator)?)?;
-            return Some((Rule::Unicast { vni, mac, to }, format!("{KEY}{mac}")));
-        }
-        let set = columns.references("locator_set").into_iter().next()?;
-        let ends = self.image.row(LOCATOR_SET, set)?.references("locators");
-        let to = ends.into_iter().filter_map(|it| end_of(self.image.row(LOCATOR, it)?)).collect();
-        (address == UNKNOWN).then(|| (Rule::Unknown { vni, to }, format!("{KEY}{UNKNOWN}")))
-    }
-
-    fn network(&self, columns: &Row) -> Option<(Uuid, u32)> {
-        let network = columns.references("logical_switch").into_iter().next()?;
-        Some((network, *self.keys.get(&network)?))
-    }
-
-    fn hosts(&self, device: &mut Device) {
-        for (_, columns) in self.image.rows(UNICAST_LOCAL) {
-            let Some((_, vni)) = self.network(columns) else { continue };
-            if let Some(network) = device.networks.get_mut(&vni) {
-                network.is_used = true;
-            }
-            let mac = columns.text("MAC").and_then(|mac| mac.parse::<MacAddr>().ok());
-            let Some(mac) = mac.filter(|mac| !mac.is_multicast()) else { continue };
-            // The row does not state the port.
-            let (port, vlan) = match self.bindings.get(&vni).map(Vec::as_slice) {
-                Some([only]) => (only.port_no(), only.vlan),
-                _ => (PortNo::LOCAL, 0),
-            };
-            let ip = columns.text("ipaddr").and_then(|ip| ip.parse::<IpAddr>().ok());
-            let host = HostReport { port, mac, vlan, ip, is_gone: false };
-            device.hosts.insert((vni, mac), host);
-        }
-    }
-
-    /// Finds entries of `other_config` whose flow is gone.
-    fn stale(&self, device: &mut Device) {
-        let of_table = |table: &'static str, is_known: &dyn Fn(Uuid, &str) -> bool| {
-            let rows = self.image.rows(table);
-            let keys =
-                rows.flat_map(|(row, it)| it.pairs("other_config").map(move |(key, _)| (row, key)));
-            let mut stale = Vec::new();
-            for (row, key) in keys {
-                let Atom::String(key) = key else { continue };
-                let Some(what) = key.strip_prefix(KEY) else { continue };
-                if !is_known(row, what) {
-                    stale.push(Stale { table, row, key: key.clone() });
-                }
-            }
-            stale
-        };
-        let entries = &device.entries;
-        let mut stale = of_table(LOGICAL_SWITCH, &|row, what| {
-            let Some(vni) = self.keys.get(&row).copied() else { return false };
-            let key = match what.parse() {
-                Ok(mac) => Key::Unicast { vni, mac },
-                Err(_) if what == UNKNOWN => Key::Unknown { vni },
-                Err(_) => return false,
-            };
-            entries.contains_key(&key)
-        });
-        let numbers: BTreeMap<Uuid, u32> =
-            device.physical.iter().map(|(port, row)| (*row, *port)).collect();
-        stale.extend(of_table(PHYSICAL_PORT, &|row, what| {
-            let port = numbers.get(&row).copied();
-            let Some((port, vlan)) = port.zip(what.parse().ok()) else { return false };
-            entries.contains_key(&Key::Binding(Binding { port, vlan }))
-        }));
-        device.stale = stale;
-    }
-}
-
-/// Returns the other end of a tunnel that a row of the locators names.
-fn end_of(columns: &Row) -> Option<Ipv4Addr> {
-    if columns.text("encapsulation_type")? != VXLAN {
-        return None;
-    }
-    columns.text("dst_ip")?.parse().ok()
 }

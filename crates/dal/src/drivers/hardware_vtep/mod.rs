@@ -29,8 +29,13 @@
 //! | [`rule`] | flows of the three forms, from and to match and actions |
 //! | [`ownership`] | cookie, priority and flags as text |
 //! | [`device`] | the device that the database describes |
+//! | [`reader`] | the device's parts, read from the database's image |
 //! | [`selection`] | which flows a modify, delete or request covers |
 //! | [`transaction`] | edits of flows become operations |
+//! | [`cleaning`] | removal of entries and logical switches that are not needed |
+//! | [`hosts`] | repeated reports of learned hosts |
+//! | [`messages`] | the controller's messages become tasks |
+//! | [`reports`] | changes of the device become messages |
 //! | [`work`] | the order of messages and transactions |
 //! | [`answers`] | multipart replies |
 //! | [`session`] | the session |
@@ -46,10 +51,15 @@ use ovsdb::{FrameLimits, ImageLimits, Settings};
 use crate::session::{Driver, Timing};
 
 mod answers;
+mod cleaning;
 mod device;
+mod hosts;
+mod messages;
 mod numbering;
 mod ownership;
+mod reader;
 mod refusal;
+mod reports;
 mod rule;
 mod schema;
 mod selection;

@@ -8,6 +8,8 @@ pub(super) const LOGICAL_SWITCH: &str = "Logical_Switch";
 pub(super) const UNICAST_REMOTE: &str = "Ucast_Macs_Remote";
 pub(super) const UNICAST_LOCAL: &str = "Ucast_Macs_Local";
 pub(super) const MULTICAST_REMOTE: &str = "Mcast_Macs_Remote";
+pub(super) const MULTICAST_LOCAL: &str = "Mcast_Macs_Local";
+pub(super) const LOGICAL_ROUTER: &str = "Logical_Router";
 pub(super) const LOCATOR: &str = "Physical_Locator";
 pub(super) const LOCATOR_SET: &str = "Physical_Locator_Set";
 
@@ -64,6 +66,14 @@ pub(super) const WANTED: Wanted = Wanted {
         WantedTable { name: UNICAST_LOCAL, columns: &ONE },
         WantedTable { name: UNICAST_REMOTE, columns: &ONE },
         WantedTable { name: MULTICAST_REMOTE, columns: &MANY },
+        // These two tell only whether a logical switch is used. Old schemas lack routers.
+        WantedTable { name: MULTICAST_LOCAL, columns: &[row("logical_switch").or_absent()] },
+        WantedTable {
+            name: LOGICAL_ROUTER,
+            columns: &[
+                WantedColumn::map("switch_binding", AtomKind::String, AtomKind::Uuid).or_absent()
+            ],
+        },
         WantedTable { name: LOCATOR_SET, columns: &[row("locators")] },
         WantedTable {
             name: LOCATOR,

@@ -1,7 +1,11 @@
 //! Replays sessions with an invented database.
 
+mod cleaning;
 mod fake;
 mod hostile;
+mod hosts;
+mod owners;
+mod ports;
 
 use std::time::Duration;
 
@@ -13,7 +17,6 @@ use serde_json::{Value as Json, json};
 
 use self::fake::{Bench, Seen, plain, reference, uuid};
 use super::{OF, dpid_of};
-use crate::session::HostReport;
 
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
 const VNI: u64 = 5000;
@@ -66,13 +69,16 @@ fn with_flows() -> Json {
     let mut rows = plain();
     rows["Physical_Port"][uuid(2)] = json!({
         "name": "eth3", "vlan_bindings": ["map", [[100, reference(3)]]],
-        "other_config": ["map", [["rosemary-100", "0000000000000011 5 0x0"]]],
+        "other_config": ["map", [
+            ["rosemary-100", "0000000000000011 5 0x0 5000 rosemary-5000"],
+            ["rosemary-port", "3"],
+        ]],
     });
     rows["Logical_Switch"] = json!({ uuid(3): {
         "name": "rosemary-5000", "description": "", "tunnel_key": 5000, "other_config": ["map", [
             ["rosemary", "made"],
-            ["rosemary-02:00:00:00:00:0b", "0000000000000022 6 0x1"],
-            ["rosemary-unknown-dst", "0000000000000033 7 0x0"],
+            ["rosemary-02:00:00:00:00:0b", format!("0000000000000022 6 0x1 10.0.0.2 {}", uuid(6))],
+            ["rosemary-unknown-dst", format!("0000000000000033 7 0x0 10.0.0.2 {}", uuid(7))],
         ]],
     }});
     rows["Physical_Locator"] = json!({ uuid(4): {
@@ -107,7 +113,7 @@ fn address_becomes_one_transaction_with_its_owner() {
     let message = [add(unicast(), &[Action::output(TUNNEL)], 1), barrier(2)].concat();
     let seen = bench.send(&message);
     assert!(matches!(seen[..], [Seen::Message(Kind::BarrierReply, 2, _)]), "{seen:?}");
-    let own = "0000000000000077 9 0x1";
+    let own = "0000000000000077 9 0x1 10.0.0.2";
     let expected = json!([
         {"op": "insert", "table": "Logical_Switch", "uuid-name": "network5000", "row": {
             "name": "rosemary-5000", "description": "made by Rosemary", "tunnel_key": 5000,
@@ -135,9 +141,11 @@ fn binding_and_unknown_addresses_share_a_transaction() {
     let tables: Vec<&str> =
         operations.as_array().unwrap().iter().map(|it| it["table"].as_str().unwrap()).collect();
     let expected = [
+        "Physical_Port",
         "Logical_Switch",
         "Physical_Locator",
         "Physical_Locator",
+        "Physical_Port",
         "Physical_Port",
         "Physical_Port",
         "Physical_Locator_Set",
@@ -145,7 +153,7 @@ fn binding_and_unknown_addresses_share_a_transaction() {
     ];
     assert_eq!(tables, expected);
     assert_eq!(
-        operations[3]["mutations"],
+        operations[5]["mutations"],
         json!([
             ["vlan_bindings", "delete", 100],
             ["vlan_bindings", "insert", ["map", [[100, ["named-uuid", "network5000"]]]]],
@@ -268,43 +276,6 @@ fn flow_that_another_manager_removes_is_reported() {
 }
 
 #[test]
-fn unused_logical_switch_is_removed_if_this_controller_made_it() {
-    let mut rows = plain();
-    rows["Logical_Switch"] = json!({
-        uuid(3): {"name": "a", "description": "", "tunnel_key": 5,
-            "other_config": ["map", [["rosemary", "made"]]]},
-        uuid(4): {"name": "b", "description": "", "tunnel_key": 6, "other_config": ["map", []]},
-    });
-    let (mut bench, _) = Bench::up(rows);
-    bench.pass(10).unwrap();
-    assert_eq!(
-        bench.transactions[0],
-        json!([{"op": "delete", "table": "Logical_Switch",
-            "where": [["_uuid", "==", reference(3)]]}])
-    );
-}
-
-#[test]
-fn learned_hosts_are_reported_and_repeated() {
-    let (mut bench, _) = Bench::up(with_flows());
-    let local = json!({"MAC": "02:00:00:00:00:0a", "logical_switch": reference(3),
-        "locator": reference(4), "ipaddr": "10.1.0.1"});
-    let seen = bench.change(&json!({"Ucast_Macs_Local": { uuid(8): {"new": local} }}));
-    let host = HostReport {
-        port: VLAN,
-        mac: MacAddr([2, 0, 0, 0, 0, 0xa]),
-        vlan: 100,
-        ip: "10.1.0.1".parse().ok(),
-        is_gone: false,
-    };
-    assert_eq!(seen, [Seen::Host(host)]);
-    let repeated = bench.pass(310).unwrap();
-    assert_eq!(repeated, [Seen::Host(host)]);
-    let seen = bench.change(&json!({"Ucast_Macs_Local": { uuid(8): {"old": local} }}));
-    assert_eq!(seen, [Seen::Host(HostReport { is_gone: true, ..host })]);
-}
-
-#[test]
 fn probe_is_answered_by_a_living_device() {
     let (mut bench, _) = Bench::up(plain());
     let mut out = Vec::new();
@@ -312,21 +283,6 @@ fn probe_is_answered_by_a_living_device() {
     assert!(!bench.session.has_answered());
     bench.send(&out);
     assert!(bench.session.has_answered());
-}
-
-#[test]
-fn port_changes_are_reported() {
-    let (mut bench, _) = Bench::up(plain());
-    let port = json!({"name": "eth4", "vlan_bindings": ["map", []], "other_config": ["map", []]});
-    let switch = json!({"ports": ["set", [reference(2), reference(9)]], "name": "leaf1",
-        "description": "a test", "tunnel_ips": "10.0.0.1"});
-    let seen = bench.change(&json!({
-        "Physical_Port": { uuid(9): {"new": port} },
-        "Physical_Switch": { uuid(1): {"new": switch, "old": {"ports": reference(2)}} },
-    }));
-    let [Seen::Message(Kind::PortStatus, _, message)] = &seen[..] else { panic!("{seen:?}") };
-    let status = openflow::PortStatus::decode(message).unwrap();
-    assert_eq!((status.desc.port_no, status.reason), (PortNo(4), openflow::PortReason::Add));
 }
 
 #[test]

@@ -8,9 +8,9 @@ use std::net::Ipv4Addr;
 
 use ovsdb::{Condition, Function, Mutation, Mutator, Operation, Row, Until, Uuid, Value};
 
-use super::device::{Device, Entry, Network, Stale};
+use super::device::{Correction, Device, Entry, Network, Physical};
 use super::numbering::Binding;
-use super::ownership::{KEY, MADE, Owner};
+use super::ownership::{KEY, MADE, Owner, PORT, address_subject, network_subject};
 use super::refusal::Refusal;
 use super::rule::{Key, Rule};
 use super::schema::{
@@ -71,6 +71,8 @@ pub(super) struct Builder<'d> {
     networks: BTreeMap<u32, BTreeMap<String, String>>,
     /// New locators.
     locators: BTreeSet<Ipv4Addr>,
+    /// The ports whose bindings must be as they were read.
+    guarded: BTreeSet<u32>,
     operations: Vec<Operation>,
     sets: usize,
 }
@@ -81,6 +83,7 @@ impl<'d> Builder<'d> {
             device,
             networks: BTreeMap::new(),
             locators: BTreeSet::new(),
+            guarded: BTreeSet::new(),
             operations: Vec::new(),
             sets: 0,
         }
@@ -98,9 +101,16 @@ impl<'d> Builder<'d> {
     /// Returns the operations in their order.
     pub(super) fn finish(self) -> Vec<Operation> {
         let mut all = Vec::new();
+        // The guards precede every change of the columns that they compare.
+        for Physical { row, bindings, .. } in
+            self.guarded.iter().filter_map(|port| self.device.physical.get(port))
+        {
+            let known = Row::new().with("vlan_bindings", bindings.clone());
+            all.push(Operation::unless_changed(PHYSICAL_PORT, *row, &known));
+        }
         for (vni, config) in self.networks {
             let row = Row::new()
-                .with("name", Value::one(format!("rosemary-{vni}")))
+                .with("name", Value::one(new_name(vni)))
                 .with("description", Value::one("made by Rosemary".to_owned()))
                 .with("tunnel_key", Value::one(i64::from(vni)))
                 .with("other_config", Value::map(config));
@@ -119,18 +129,24 @@ impl<'d> Builder<'d> {
     }
 
     fn bind(&mut self, binding: Binding, vni: u32, owner: Owner) {
-        let Some(port) = self.device.physical.get(&binding.port).copied() else { return };
+        let Some(physical) = self.device.physical.get(&binding.port) else { return };
+        let port = physical.row;
+        let is_first = self.guarded.insert(binding.port);
+        if is_first && !physical.is_kept {
+            let number = Some(binding.port.to_string());
+            self.operations.push(set_config(PHYSICAL_PORT, port, PORT.to_owned(), number));
+        }
+        let known = self.device.networks.get(&vni);
+        let name = known.map_or_else(|| new_name(vni), |network| network.name.clone());
+        let text = owner.to_text(&network_subject(vni, &name));
         let network = self.network(vni, None);
         let vlan = i64::from(binding.vlan);
         let mut bound = BTreeMap::new();
         bound.insert(ovsdb::Atom::from(vlan), network);
-        self.set_entries(
-            PHYSICAL_PORT,
-            port,
-            ("vlan_bindings", Value::set([vlan])),
-            Value::Map(bound),
-        );
-        self.own(PHYSICAL_PORT, port, &binding.vlan.to_string(), Some(owner));
+        let keys = Value::set([vlan]);
+        let bind = set_entries(PHYSICAL_PORT, port, ("vlan_bindings", keys), Value::Map(bound));
+        self.operations.push(bind);
+        self.own(PHYSICAL_PORT, port, &binding.vlan.to_string(), Some(text));
     }
 
     fn put(&mut self, rule: &Rule, owner: Owner) {
@@ -148,7 +164,8 @@ impl<'d> Builder<'d> {
             (UNICAST_REMOTE, "locator", Value::set(locators))
         };
         let known = self.device.entries.get(&rule.key()).and_then(|entry| entry.row);
-        let network = self.network(vni, Some((&what, owner)));
+        let text = owner.to_text(&address_subject(&rule.ends(), known));
+        let network = self.network(vni, Some((&what, &text)));
         let row = Row::new().with(column, value);
         if let Some(known) = known {
             self.operations.push(still_there(table, known, &what));
@@ -163,15 +180,18 @@ impl<'d> Builder<'d> {
             self.operations.push(Operation::Insert { table: table.to_owned(), row, name: None });
         }
         if let Some(Network { row, .. }) = self.device.networks.get(&vni) {
-            self.own(LOGICAL_SWITCH, *row, &what, Some(owner));
+            self.own(LOGICAL_SWITCH, *row, &what, Some(text));
         }
     }
 
     fn remove(&mut self, key: Key) {
-        let Some(entry) = self.device.entries.get(&key) else { return };
+        // Another manager may have taken the entry since the deletion was resolved.
+        let entry = self.device.entries.get(&key).filter(|entry| entry.owner.is_some());
+        let Some(entry) = entry else { return };
         match key {
-            Key::Binding(Binding { port, vlan }) => {
-                let Some(port) = self.device.physical.get(&port).copied() else { return };
+            Key::Binding(Binding { port: number, vlan }) => {
+                let Some(port) = self.device.physical.get(&number).map(|it| it.row) else { return };
+                self.guarded.insert(number);
                 let vlans = Value::set([i64::from(vlan)]);
                 let delete = Mutation::new("vlan_bindings", Mutator::Delete, vlans);
                 self.operations.push(Operation::mutate(PHYSICAL_PORT, port, delete));
@@ -190,14 +210,14 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// Returns the logical switch, and adds it if it is new; `own` is the flow of the new one.
-    fn network(&mut self, vni: u32, own: Option<(&str, Owner)>) -> ovsdb::Atom {
+    /// Returns the logical switch, and adds it if it is new; `own` is the flow of the new one, and the text of its owner.
+    fn network(&mut self, vni: u32, own: Option<(&str, &str)>) -> ovsdb::Atom {
         if let Some(network) = self.device.networks.get(&vni) {
             return ovsdb::Atom::Uuid(network.row);
         }
         let made = || BTreeMap::from([(MADE.0.to_owned(), MADE.1.to_owned())]);
         let config = self.networks.entry(vni).or_insert_with(made);
-        config.extend(own.map(|(what, owner)| (format!("{KEY}{what}"), owner.to_text())));
+        config.extend(own.map(|(what, text)| (format!("{KEY}{what}"), text.to_owned())));
         ovsdb::Atom::NamedUuid(network_name(vni))
     }
 
@@ -210,38 +230,40 @@ impl<'d> Builder<'d> {
     }
 
     /// Writes or removes the entry that makes a row a flow of this controller.
-    fn own(&mut self, table: &str, row: Uuid, what: &str, owner: Option<Owner>) {
-        let key = format!("{KEY}{what}");
-        let pair = owner.map(|owner| (key.clone(), owner.to_text()));
-        self.set_entries(table, row, ("other_config", Value::set([key])), Value::map(pair));
-    }
-
-    /// Replaces entries of a map: an insert alone would keep the values of known keys.
-    fn set_entries(&mut self, table: &str, row: Uuid, (column, keys): (&str, Value), pairs: Value) {
-        let mut mutations = vec![Mutation::new(column, Mutator::Delete, keys)];
-        if !pairs.is_empty() {
-            mutations.push(Mutation::new(column, Mutator::Insert, pairs));
-        }
-        let (table, conditions) = (table.to_owned(), vec![Condition::is(row)]);
-        self.operations.push(Operation::Mutate { table, conditions, mutations });
+    fn own(&mut self, table: &str, row: Uuid, what: &str, text: Option<String>) {
+        self.operations.push(set_config(table, row, format!("{KEY}{what}"), text));
     }
 }
 
-/// Removes entries of `other_config` that are not needed, and each logical switch that this controller made and no row refers to.
-pub(super) fn clean(device: &Device) -> Vec<Operation> {
+/// Writes or removes an entry of `other_config`.
+fn set_config(table: &str, row: Uuid, key: String, text: Option<String>) -> Operation {
+    let pair = text.map(|text| (key.clone(), text));
+    set_entries(table, row, ("other_config", Value::set([key])), Value::map(pair))
+}
+
+/// Replaces entries of a map: an insert alone would keep the values of known keys.
+fn set_entries(table: &str, row: Uuid, (column, keys): (&str, Value), pairs: Value) -> Operation {
+    let mut mutations = vec![Mutation::new(column, Mutator::Delete, keys)];
+    if !pairs.is_empty() {
+        mutations.push(Mutation::new(column, Mutator::Insert, pairs));
+    }
+    let (table, conditions) = (table.to_owned(), vec![Condition::is(row)]);
+    Operation::Mutate { table, conditions, mutations }
+}
+
+/// Corrects entries of `other_config`.
+pub(super) fn correct(device: &Device) -> Vec<Operation> {
     const MOST: usize = 256;
-    let mut operations = Vec::new();
-    for Stale { table, row, key } in device.stale.iter().take(MOST) {
-        let delete = Mutation::new("other_config", Mutator::Delete, Value::set([key.clone()]));
-        operations.push(Operation::mutate(table, *row, delete));
-    }
-    let unused =
-        device.networks.values().filter(|it| it.is_ours && !it.is_used && !it.is_ambiguous);
-    for network in unused.take(MOST) {
-        let (table, conditions) = (LOGICAL_SWITCH.to_owned(), vec![Condition::is(network.row)]);
-        operations.push(Operation::Delete { table, conditions });
-    }
-    operations
+    let correct = |Correction { table, row, key, text }: &Correction| {
+        set_config(table, *row, key.clone(), text.clone())
+    };
+    device.corrections.iter().take(MOST).map(correct).collect()
+}
+
+/// Removes a logical switch.
+pub(super) fn remove_network(row: Uuid) -> Vec<Operation> {
+    let (table, conditions) = (LOGICAL_SWITCH.to_owned(), vec![Condition::is(row)]);
+    vec![Operation::Delete { table, conditions }]
 }
 
 /// The address in a row of remote addresses.
@@ -250,6 +272,11 @@ fn address(key: Key) -> String {
         Key::Unicast { mac, .. } => mac.to_string(),
         Key::Unknown { .. } | Key::Binding(_) => UNKNOWN.to_owned(),
     }
+}
+
+/// The name of a logical switch that this controller makes.
+fn new_name(vni: u32) -> String {
+    format!("rosemary-{vni}")
 }
 
 fn network_name(vni: u32) -> String {

@@ -13,7 +13,6 @@ mod inventory;
 mod monitor;
 mod negotiation;
 mod session;
-mod standing;
 #[cfg(test)]
 mod tests;
 

@@ -113,18 +113,11 @@ impl Monitor {
 
     /// Requests the monitor, or another list of all flows.
     pub(super) fn request(&mut self, to: &mut Outgoing<'_>) {
-        let first = self.own.is_none();
-        if first {
-            self.ways = OwnChanges::to_try(to.version);
+        if let Some(way) = self.own {
+            return self.ask(way, to);
         }
-        match (self.own, self.ways) {
-            (None, [way, rest @ ..]) => {
-                self.ways = rest;
-                self.ask(*way, to);
-            }
-            (Some(way), _) => self.ask(way, to),
-            (None, []) => {}
-        }
+        self.ways = OwnChanges::to_try(to.version);
+        self.next_way("", to);
     }
 
     /// Ends the monitor, if there is one, and requests one in this way.

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use openflow::{
     ControllerRole, ControllerStatus, Dpid, EncodeError, ErrorMessage, Features, FlowRemoved,
-    FlowUpdates, Header, Hello, Kind, OfferedVersions, PortDescReply, PortStatus, SwitchConfig,
-    TableStatus, Version,
+    FlowUpdates, Header, Hello, Kind, OfferedVersions, PortDescReply, PortStatus, RoleStatus,
+    SwitchConfig, TableStatus, Version,
 };
 
 use super::framing;
@@ -26,7 +26,6 @@ use super::monitor::{Monitor, Outgoing};
 use super::negotiation::{
     Offers, check_refusal, may_precede_our_hello, offered, recognise, refuse,
 };
-use super::standing::Standing;
 use crate::closed::Closed;
 use crate::session::Session as _;
 use crate::session::{
@@ -60,7 +59,7 @@ pub struct Session {
     next_xid: u32,
     inventory: Inventory,
     monitor: Monitor,
-    standing: Standing,
+    role: Option<ControllerRole>,
     sizes: Sizes,
     /// The part of [`SIZES_SPREAD`] that this switch waits.
     spread: Duration,
@@ -222,12 +221,8 @@ impl session::Session for Session {
         self.monitor.state()
     }
 
-    fn controllers(&self) -> &[ControllerStatus] {
-        &self.standing.controllers
-    }
-
     fn role(&self) -> Option<ControllerRole> {
-        self.standing.role
+        self.role
     }
 
     fn xids(&mut self, count: u32) -> u32 {
@@ -252,7 +247,7 @@ impl Session {
             next_xid: 1,
             inventory: Inventory::default(),
             monitor: Monitor::default(),
-            standing: Standing::default(),
+            role: None,
             sizes: Sizes::Unplanned,
             spread: Duration::ZERO,
         }
@@ -398,9 +393,11 @@ impl Session {
                 return is_own.then_some(Event::Described(Description::Nothing));
             }
             Kind::TableStatus => TableStatus::decode(message).map(Event::TableStatus),
-            Kind::RoleStatus => self.standing.role(message).map(Event::RoleStatus),
+            Kind::RoleStatus => RoleStatus::decode(message)
+                .inspect(|status| self.role = Some(status.role))
+                .map(Event::RoleStatus),
             Kind::ControllerStatus => {
-                self.standing.controller(message).map(Event::ControllerStatus)
+                ControllerStatus::decode(message).map(Event::ControllerStatus)
             }
             _ => return None,
         };

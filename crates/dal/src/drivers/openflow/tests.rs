@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use openflow::{
-    Capabilities, ErrorMessage, Features, FlowRemoved, FlowRemovedReason, Header, Hello, Kind,
-    MacAddr, Match, MultipartReply, PacketIn, PortDesc, PortDescReply, PortNo, PortReason,
-    PortStatus, ReplyBody, SwitchConfig, TableStats, Version, append,
+    Capabilities, ControllerRole, ControllerStatus, ErrorMessage, Features, FlowRemoved,
+    FlowRemovedReason, Header, Hello, Kind, MacAddr, Match, MultipartReply, PacketIn, PortDesc,
+    PortDescReply, PortNo, PortReason, PortStatus, ReplyBody, RoleReason, RoleStatus, SwitchConfig,
+    TableStats, Version, append,
 };
 
 use super::negotiation::recognise;
@@ -374,6 +375,23 @@ fn other_replies_and_removed_flows_are_events() {
         cut[3] = 20;
         assert!(matches!(script.receive(&cut).unwrap(), Some(Event::Malformed(_))));
     }
+}
+
+#[test]
+fn role_and_states_of_controllers_are_reported() {
+    let mut script = Script::up(Version::V1_5);
+    let (role, reason) = (ControllerRole::Slave, RoleReason::MasterRequest);
+    let status = RoleStatus { role, reason, generation_id: 7 };
+    let message = bytes(|out| status.encode(Version::V1_5, 0, out));
+    assert!(matches!(script.receive(&message), Ok(Some(Event::RoleStatus(it))) if it == status));
+    assert_eq!(script.session.role(), Some(role));
+    let uri = b"tcp:10.0.0.1:6653".to_vec();
+    let status = ControllerStatus { short_id: 3, role, reason: 1, is_up: false, uri };
+    let message = bytes(|out| status.encode(Version::V1_5, 0, out));
+    let event = script.receive(&message);
+    assert!(matches!(event, Ok(Some(Event::ControllerStatus(it))) if it == status));
+    let cut = script.receive(&message[..20]);
+    assert!(matches!(cut, Ok(Some(Event::Malformed(_)))));
 }
 
 #[test]

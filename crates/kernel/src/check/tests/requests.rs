@@ -220,7 +220,7 @@ fn meters_are_the_apps_own() {
     let slow = MeterBand::Drop { rate: 1, burst_size: 0 };
     let own = meter(7 << 8, slow.clone());
     let writer = rights(&[Capability::FlowWrite, Capability::MeterWrite]);
-    assert_eq!(check(&writer, NEW, &own), Ok(Allowed::MeterMod));
+    assert_eq!(check(&writer, NEW, &own), Ok(Allowed::MeterMod { deletes: false }));
     assert_eq!(check(&usual(), NEW, &own), Err(Refusal::Capability));
     for foreign in [1, (7 << 8) - 1, 8 << 8, MeterMod::ALL_METERS] {
         assert_eq!(check(&writer, NEW, &meter(foreign, slow.clone())), Err(Refusal::Id));
@@ -246,7 +246,7 @@ fn meters_are_the_apps_own() {
         meter(7 << 8, MeterBand::Experimenter { rate, burst_size, experimenter, data })
     };
     assert_eq!(check(&writer, NEW, &strange(0x2320)), Err(Refusal::Action));
-    assert_eq!(check(&all(), NEW, &strange(0x2320)), Ok(Allowed::MeterMod));
+    assert_eq!(check(&all(), NEW, &strange(0x2320)), Ok(Allowed::MeterMod { deletes: false }));
     assert_eq!(check(&all(), NEW, &strange(0x2321)), Err(Refusal::Action));
     let unknown = MeterBand::Unknown { kind: 77, body: vec![0; 8].into() };
     assert_eq!(check(&all(), NEW, &meter(7 << 8, unknown)), Err(Refusal::Action));

@@ -135,7 +135,7 @@ pub(in crate::worker) fn advance(
     if is_queued {
         switch.healing.delay_delete(now);
     } else if switch.watch.reports_losses() && switch.healing.take_own_barrier(now) {
-        barrier(switch.version, &mut own, transactions, By::OwnChanges, now);
+        barrier(switch.version, &mut own, transactions, By::OwnWrites, now);
     }
     report(switch, &dispatch.app_ports, channels, log_limits, now);
     if switch.healing.begin(now) {

@@ -14,7 +14,7 @@ use super::other_controllers::installation_of;
 use crate::app_port::AppPort;
 use crate::connection::{Connection, OwnOutput, Up};
 use crate::flows::healing::Loss;
-use crate::flows::image::{FlowImage, Judgement, NoRoom, Replaced};
+use crate::flows::image::{FlowImage, Judgement, NoRoom};
 use crate::flows::requests::Reason;
 use crate::flows::watch::WatchState;
 use crate::ids::AppSlot;
@@ -116,8 +116,9 @@ impl Replies<'_> {
         if news.ends_list
             && let Some(image) = switch.watch.image_mut()
         {
-            let replaced = image.end_list();
-            has_lost |= self.list_ended(replaced);
+            for owner in image.end_list() {
+                has_lost |= self.lost(owner, true);
+            }
         }
         observe(self.connection, self.log_limits, self.now);
         if has_lost {
@@ -169,15 +170,6 @@ impl Replies<'_> {
             switch.healing.note_change(loss, self.now);
         }
         true
-    }
-
-    /// Handles the end of a list. Returns whether it shows a loss.
-    fn list_ended(&mut self, replaced: Replaced) -> bool {
-        let mut has_lost = false;
-        for owner in replaced.lost {
-            has_lost |= self.lost(owner, true);
-        }
-        has_lost
     }
 
     /// Writes the kernel's entry again if it has the cookie of another installation, and reports that.

@@ -18,7 +18,6 @@ use crate::flows::image::{Flow, FlowImage};
 use crate::flows::reader::{
     AT_ONCE, AbsentApps, ByOwner, Informed, KnownFlows, Owned, Reading, Step,
 };
-use crate::flows::watch::Comparison;
 use crate::ids::AppSlot;
 use crate::outcomes::{Outcomes, Purpose};
 use crate::plan::Set;
@@ -197,8 +196,9 @@ impl Replies<'_> {
             removals: &mut removals,
         };
         let is_sound = match removal.reading.step {
-            Step::Flows => match rewrite::owners(version, message) {
-                Ok(owners) => {
+            Step::Flows => match rewrite::places(version, message) {
+                Ok(places) => {
+                    let owners: Vec<AppId> = places.iter().map(|(_, owner)| *owner).collect();
                     removal.flows(&owners, message);
                     let app_ports = &mut self.dispatch.app_ports;
                     if reading.only.is_none() {
@@ -221,9 +221,8 @@ impl Replies<'_> {
                         }
                     }
                     if let Some(check) = &mut reading.check {
-                        for (table, owner) in rewrite::places(version, message).unwrap_or_default()
-                        {
-                            check.count(table, owner);
+                        for (table, owner) in &places {
+                            check.count(*table, *owner);
                         }
                     }
                     let part = (&owners[..], message);
@@ -526,7 +525,7 @@ fn end(
         None => switch.outcomes.done(Purpose::Reading),
     }
     if let Some(check) = reading.check.as_ref().filter(|_| !has_failed)
-        && switch.watch.compare(&check.tally, check.reports) == Comparison::Differs
+        && switch.watch.differs(&check.tally, check.reports)
         && let Some(suppressed) = log_limits.watch.admit(now)
     {
         let (dpid, differences) = (switch.dpid, switch.watch.differences);

@@ -1,4 +1,5 @@
-//! Requests the fill level of flow tables, and logs which tables are nearly full ([`occupancy`](crate::flows::occupancy)).
+//! Takes the fill level of flow tables from the image of a switch's flows, or requests it, and logs which tables are nearly full
+//! ([`occupancy`](crate::flows::occupancy)).
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -10,20 +10,18 @@ use std::time::Duration;
 
 use super::super::window::Op;
 use super::sending::class;
-use super::{Phase, ROOM_LEFT, Site, Turn};
+use super::{Phase, RING_PAUSE, ROOM_LEFT, Site, Turn};
 use crate::abi::Refusal;
 use crate::changes::{CommitId, Committed, MAX_CHANGES, NotApplied, SetWriter};
 use crate::network::SendError;
 
 /// Time without an outcome after which it counts as lost. Sets of other applications may be in front of this one.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SET_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Time for which messages are sent one by one after a set has failed.
 const DIVIDED: Duration = Duration::from_secs(30);
 
-/// Time between two attempts while the ring has no room for a set, and the longest time of attempts: the operator may have made the
-/// ring too small for any.
-const RING_PAUSE: Duration = Duration::from_millis(5);
+/// Longest time of attempts while the ring has no room for a set: the operator may have made the ring too small for any.
 const RING_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The change sets of one switch.
@@ -104,8 +102,7 @@ impl Site {
         if self.queue.is_empty() {
             self.sets.is_joined = false;
         }
-        let features = self.switch.version.features();
-        let may_have_bundles = features.bundles || features.onf_extensions;
+        let may_have_bundles = self.switch.version.features().may_have_bundles();
         let fits = (2..=MAX_CHANGES).contains(&self.queue.len());
         if !(self.sets.is_joined && may_have_bundles && fits && now >= self.sets.divided_until) {
             return SentAs::Messages;
@@ -183,7 +180,7 @@ impl Site {
             self.known.unlisted.extend(sent);
         }
         (self.sets.is_joined, self.sets.full_since) = (false, None);
-        self.sets.pending = Some(Pending { commit, ops, until: now + PATIENCE });
+        self.sets.pending = Some(Pending { commit, ops, until: now + SET_PATIENCE });
     }
 
     /// Handles the outcome of a change set; returns whether it was for the library.

@@ -30,6 +30,8 @@ pub(super) struct Bench {
     pub(super) transactions: Vec<Json>,
     /// The errors with which the next transactions fail; `None` for success.
     pub(super) failures: VecDeque<Option<&'static str>>,
+    /// Columns that the schema lacks, each with its table.
+    pub(super) lacks: &'static [(&'static str, &'static str)],
     rows: Json,
     fresh: u32,
 }
@@ -64,6 +66,7 @@ fn schema() -> Json {
     let map = |key: &str, value: &str| json!({"type": {"key": key, "value": value, "min": 0, "max": "unlimited"}});
     let config = map("string", "string");
     let addresses = |to: &str| json!({"columns": {"MAC": text, "logical_switch": row, to: row, "ipaddr": text}});
+    let routed = map("string", "uuid");
     json!({"name": "hardware_vtep", "version": "1.7.0", "tables": {
         "Physical_Switch": {"columns": {
             "ports": rows, "name": text, "description": text, "tunnel_ips": texts}},
@@ -73,7 +76,9 @@ fn schema() -> Json {
             "name": text, "description": text, "tunnel_key": number, "other_config": config}},
         "Ucast_Macs_Local": addresses("locator"),
         "Ucast_Macs_Remote": addresses("locator"),
+        "Mcast_Macs_Local": {"columns": {"logical_switch": row}},
         "Mcast_Macs_Remote": addresses("locator_set"),
+        "Logical_Router": {"columns": {"switch_binding": routed}},
         "Physical_Locator_Set": {"columns": {"locators": rows}},
         "Physical_Locator": {"columns": {
             "encapsulation_type": text, "dst_ip": text, "tunnel_key": number}},
@@ -89,6 +94,7 @@ impl Bench {
             now,
             transactions: Vec::new(),
             failures: VecDeque::new(),
+            lacks: &[],
             rows,
             fresh: 1000,
         }
@@ -171,7 +177,14 @@ impl Bench {
         let id = &request["id"];
         let result = match request["method"].as_str() {
             Some("list_dbs") => json!(["hardware_vtep", "_Server"]),
-            Some("get_schema") => schema(),
+            Some("get_schema") => {
+                let mut schema = schema();
+                for (table, column) in self.lacks {
+                    let columns = schema["tables"][table]["columns"].as_object_mut().unwrap();
+                    columns.remove(*column).unwrap();
+                }
+                schema
+            }
             Some("monitor") => {
                 let mut updates = self.rows.clone();
                 for rows in updates.as_object_mut().unwrap().values_mut() {

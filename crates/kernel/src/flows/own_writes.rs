@@ -13,7 +13,7 @@ pub(super) const OWN_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The messages to one switch.
 #[derive(Debug, Default)]
-pub(super) struct OwnChanges {
+pub(super) struct OwnWrites {
     /// When flows were last deleted.
     deleted: Option<Instant>,
     /// When flows were last written.
@@ -24,7 +24,7 @@ pub(super) struct OwnChanges {
     barrier: Option<Instant>,
 }
 
-impl OwnChanges {
+impl OwnWrites {
     /// Notes a message that can delete flows of guards.
     pub(super) fn note_delete(&mut self, now: Instant) {
         self.deleted = Some(now);
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn reply_to_the_barrier_ends_the_time_of_earlier_messages() {
-        let (mut own, now) = (OwnChanges::default(), Instant::now());
+        let (mut own, now) = (OwnWrites::default(), Instant::now());
         assert!(!own.take_barrier(now) && !own.may_remove(now));
         own.note_delete(now);
         assert!(own.may_remove(now) && !own.may_change(now));
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn message_of_the_barriers_moment_needs_another_barrier() {
-        let (mut own, now) = (OwnChanges::default(), Instant::now());
+        let (mut own, now) = (OwnWrites::default(), Instant::now());
         own.note_delete(now);
         assert!(own.take_barrier(now));
         own.barrier_passed();
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn time_ends_without_a_reply() {
-        let (mut own, now) = (OwnChanges::default(), Instant::now());
+        let (mut own, now) = (OwnWrites::default(), Instant::now());
         own.note_delete(now);
         own.note_write();
         own.take_barrier(now);
