@@ -15,6 +15,7 @@ use sys::shm::read_sealed;
 use thiserror::Error;
 
 use crate::engine::engine;
+use crate::reason;
 
 /// Limits for setrlimit(2). `file_size` bounds the result.
 const LIMITS: Limits = Limits {
@@ -61,7 +62,7 @@ fn confine_and_compile(
             File::from(result).write_all(&code)?;
             CompileReply::Compiled
         }
-        Err(error) => CompileReply::Refused { why: format!("{error:#}") },
+        Err(error) => CompileReply::Refused { why: reason::of(&error) },
     })
 }
 

@@ -19,6 +19,7 @@ use zone::run::{Guest, ZoneError};
 use crate::bounds::Bounds;
 use crate::budget::{Budget, epochs};
 use crate::imports::{Calls, MODULE, NAMES, linker};
+use crate::reason;
 
 /// Bytes in front of the records: the app's answer.
 const ANSWER: usize = 16;
@@ -135,16 +136,17 @@ impl<H: Host> WasmApp<H> {
 
 /// Resolves the module's imports.
 fn link<H: Host>(engine: &Engine, module: &Module) -> Result<InstancePre<Calls<H>>, WasmError> {
-    let linker = linker(engine).map_err(|error| WasmError::Unfit(one_line(&error)))?;
+    let linker = linker(engine).map_err(|error| WasmError::Unfit(reason::of(&error)))?;
     for import in module.imports() {
         let (from, name) = (import.module(), import.name());
         if from != MODULE || !NAMES.contains(&name) {
+            let (from, name) = (reason::name(from), reason::name(name));
             return Err(WasmError::Unfit(format!(
                 "it imports {name:?} of {from:?}, and its host has only the functions of {MODULE:?}; build it without that"
             )));
         }
     }
-    linker.instantiate_pre(module).map_err(|error| WasmError::Unfit(one_line(&error)))
+    linker.instantiate_pre(module).map_err(|error| WasmError::Unfit(reason::of(&error)))
 }
 
 impl<H: Host> Running<H> {
@@ -319,7 +321,8 @@ where
     R: wasmtime::WasmResults,
 {
     let function = instance.get_typed_func(&mut *store, name);
-    function.map_err(|error| WasmError::Unfit(format!("its export {name:?}: {}", one_line(&error))))
+    function
+        .map_err(|error| WasmError::Unfit(format!("its export {name:?}: {}", reason::of(&error))))
 }
 
 /// A constant text of the module, which ends with a zero byte.
@@ -346,7 +349,7 @@ fn explained(error: &wasmtime::Error, budget: Duration) -> String {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return cause };
     let functions = backtrace.frames().iter().take(MOST_FRAMES);
     let functions = functions.map(|frame| match frame.func_name() {
-        Some(name) => name.to_owned(),
+        Some(name) => reason::name(name),
         None => format!("function {}", frame.func_index()),
     });
     let functions: Vec<String> = functions.collect();
@@ -355,10 +358,6 @@ fn explained(error: &wasmtime::Error, budget: Duration) -> String {
     } else {
         format!("{cause}, in {}", functions.join(", called by "))
     }
-}
-
-fn one_line(error: &wasmtime::Error) -> String {
-    format!("{error:#}").replace('\n', " ")
 }
 
 impl Guest for WasmApp<ZoneHost> {

@@ -9,6 +9,7 @@
 //! | `imports` | the functions that an app can call |
 //! | `bounds` | the limits of an app |
 //! | `budget` | ends a call that uses too much processor time |
+//! | `reason` | words the engine's errors |
 //!
 //! Without a feature this crate is empty, so a build of the workspace does not compile wasmtime. `make wasm` builds the two programs
 //! one after the other: in one build, the host would have the compiler, too.
@@ -30,5 +31,7 @@ pub mod engine;
 pub mod guest;
 #[cfg(feature = "host")]
 mod imports;
+#[cfg(any(feature = "host", feature = "compiler"))]
+mod reason;
 #[cfg(feature = "host")]
 pub mod run;

@@ -13,6 +13,7 @@ use zone::run::{Code, Confined, Zone, ZoneError, ZoneProgram, confine, reported}
 use crate::bounds::Bounds;
 use crate::engine::engine;
 use crate::guest::WasmApp;
+use crate::reason;
 
 /// The program whose apps are modules of WebAssembly.
 const OF_MODULES: ZoneProgram = ZoneProgram {
@@ -39,7 +40,7 @@ fn load(monitor: &Channel) -> Result<Option<Zone<WasmApp<ZoneHost>>>, ZoneError>
     let Code::Sealed(code) = code else {
         return Err(ZoneError::OutOfOrder("code that is not in sealed memory"));
     };
-    let engine = engine().map_err(|error| ZoneError::Module(format!("{error:#}")))?;
+    let engine = engine().map_err(|error| ZoneError::Module(reason::of(&error)))?;
     let module = sys::wasm::map(&engine, code, &sha256);
     let module = module.map_err(|error| ZoneError::Load(io::Error::other(error)))?;
     seccomp::forbid_new_code().map_err(ZoneError::Code)?;

@@ -147,6 +147,17 @@ fn import_that_the_host_lacks_is_named() {
 }
 
 #[test]
+fn long_names_of_a_module_are_cut() {
+    let long = "x".repeat(90_000);
+    let text = format!(r#"(module (import "{long}" "{long}" (func)))"#);
+    let error = WasmApp::create(&mapped(&text), Kept::default(), Bounds::default());
+    assert!(error.err().unwrap().to_string().len() < 500);
+    let named = format!("(call ${long}) (i32.const 0))) (func ${long} unreachable");
+    let error = call(&mut app(&named.replace(")))", "))")).unwrap()).unwrap_err().to_string();
+    assert!(error.len() < 500 && error.contains("xxx..., called by handle"), "{error}");
+}
+
+#[test]
 fn other_code_than_that_of_the_digest_is_not_mapped() {
     let engine = engine().unwrap();
     let code = compile(&wat::parse_str("(module)").unwrap()).unwrap();
