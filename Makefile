@@ -213,9 +213,9 @@ endif
 # Random deaths before a link is cut, in each network.
 CUTS ?= 20
 
-chaos: ## random faults under traffic, and the invariants after each (SEED=7 STEPS=200 CUTS=20, APP=forwarding, SABOTAGE=NAME): minutes
+chaos: ## random faults under traffic, and the invariants after each (SEED=7 STEPS=200 CUTS=20, APP=forwarding, OF=1.5, SABOTAGE=NAME): minutes
 	@.ci/need $(LAB) cc faketime
-	@$(SUDO) env ROSEMARY_SABOTAGE=$(SABOTAGE) $(CHAOS) $(SEED) $(STEPS) $(APP)
+	@$(SUDO) env ROSEMARY_SABOTAGE=$(SABOTAGE) $(CHAOS) $(SEED) $(STEPS) $(or $(APP),learning-switch) $(OF)
 	@$(if $(SABOTAGE),,for network in "1.0 ring" "1.3 ring" "1.0 square" "1.3 square"; do \
 	  $(SUDO) $(CHAOS) $(SEED) $(CUTS) cuts $$network || exit 1; \
 	done)
@@ -252,13 +252,15 @@ table1: release ## the reaction to each fault of Table 1, under load: minutes (S
 # Number of messages that the fuzzing app sends from inside a zone.
 ROSEMARY_FUZZ_MESSAGES ?= 1000000
 
-soak: build ## long runs: 100 deaths of apps of each kind and of the kernel under traffic, links cut after 100 of each, 300 of the storage, fuzzing from a zone: hours
+soak: build ## long runs: 100 deaths of apps of each kind and of the kernel under traffic, links cut after 100 of each, 300 of the storage, fuzzing from a zone, a partition of the processors: hours
 	@.ci/need $(LAB) tshark mn cc faketime
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 ROSEMARY_EXCHANGES=1000 ROSEMARY_MOVES=500 ROSEMARY_CUTS=100 ROSEMARY_SWITCHES=1000 $(REPEAT) \
 	  ROSEMARY_FUZZ_MESSAGES=$(ROSEMARY_FUZZ_MESSAGES)" cargo test --workspace $(ROOT_TESTS) -- --show-output --include-ignored \
 	  over_1_2 over_1_4 repeated_crashes:: kernel_killed:: northbound::kills:: reconnecting:: guards::killed_guard hostile::fuzz:: forwarding:: cut_links:: changes:: path_moves:: 2>&1 | tee target/soak.log
+	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
+	  cargo test --workspace --test system -- --show-output --test-threads 1 --ignored sessions:: 2>&1 | tee -a target/soak.log
 	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
-	@for run in 7:1000 2:200 11:200 33:200 7:200:forwarding 7:100:cuts:1.0:square 7:100:cuts:1.3:square; do \
+	@for run in 7:1000 2:200 11:200 33:200 7:200:forwarding 7:200:learning-switch:1.5 7:200:forwarding:1.5 7:100:cuts:1.0:square 7:100:cuts:1.3:square; do \
 	  $(SUDO) target/debug/examples/rosemary_chaos $${run//:/ } | tee -a target/soak.log || exit 1; \
 	done
 	@for sabotage in no-restart wrong-blame leak-fd wipe-flows fail-open; do \

@@ -1,5 +1,5 @@
-//! `rosemary_chaos SEED STEPS [APP]`: random faults in a network with traffic, and the invariants after each of them. APP
-//! forwards the packets: `learning-switch` (the default) or `forwarding`.
+//! `rosemary_chaos SEED STEPS [APP [OF]]`: random faults in a network with traffic, and the invariants after each of them. APP
+//! forwards the packets: `learning-switch` (the default) or `forwarding`. OF is the version of OpenFlow, `1.3` by default.
 //!
 //! `rosemary_chaos SEED STEPS cuts OF SHAPE`: random deaths before a link is cut, over OpenFlow `1.0` or `1.3`, in a `ring` of
 //! three switches or a `square` with a link across.
@@ -17,8 +17,8 @@ use rosemary_tests::chaos::cuts::{self, RING, SQUARE};
 use rosemary_tests::chaos::{self, Forwarder};
 use rosemary_tests::experiment::finished;
 
-const USAGE: &str =
-    "usage: rosemary_chaos SEED STEPS [learning-switch|forwarding|cuts 1.0|1.3 ring|square]";
+const USAGE: &str = "usage: rosemary_chaos SEED STEPS [learning-switch|forwarding [1.0|1.3|1.5]], or \
+     rosemary_chaos SEED STEPS cuts 1.0|1.3 ring|square";
 
 /// Longest duration of a step.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -33,18 +33,29 @@ fn run() -> anyhow::Result<ExitCode> {
     let [seed, steps, what @ ..] = &words[..] else { bail!(USAGE) };
     let seed = seed.parse().context("SEED is a number")?;
     let steps = steps.parse().context("STEPS is a number")?;
-    let faults = |forwarder| chaos::run(&Lab::enter()?, forwarder, seed, steps, LIMIT);
+    let version = |among: &[Of], words: &str| {
+        among.iter().copied().find(|of| of.to_string() == words).context(USAGE)
+    };
     let summary = match what {
-        [] | ["learning-switch"] => faults(Forwarder::LearningSwitch),
-        ["forwarding"] => faults(Forwarder::Forwarding),
         ["cuts", of, shape] => {
-            let of = [Of::V1_0, Of::V1_3].into_iter().find(|it| it.to_string() == *of);
+            let of = version(&[Of::V1_0, Of::V1_3], of)?;
             let shape = match *shape {
                 "ring" => RING,
                 "square" => SQUARE,
                 _ => bail!(USAGE),
             };
-            cuts::run(&Lab::enter()?, of.context(USAGE)?, shape, seed, steps)
+            cuts::run(&Lab::enter()?, of, shape, seed, steps)
+        }
+        [] | [_] | [_, _] => {
+            let forwarder = match what.first() {
+                None | Some(&"learning-switch") => Forwarder::LearningSwitch,
+                Some(&"forwarding") => Forwarder::Forwarding,
+                Some(_) => bail!(USAGE),
+            };
+            let of = what
+                .get(1)
+                .map_or(Ok(Of::V1_3), |of| version(&[Of::V1_0, Of::V1_3, Of::V1_5], of))?;
+            chaos::run(&Lab::enter()?, (forwarder, of), seed, steps, LIMIT)
         }
         _ => bail!(USAGE),
     }?;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 
 use anyhow::{Context as _, bail, ensure};
-use cli::lab::{Lab, Of};
+use cli::lab::{Lab, Of, ovs_name};
 
 /// Topologies of `--topo` beside Mininet's own: `ring,N`, and `mesh,N`, a grid of N times N switches. Each switch has a host.
 const TOPOLOGIES: &str = r"
@@ -46,10 +46,7 @@ pub fn run(
 ) -> anyhow::Result<String> {
     let custom = lab.files().join("topologies.py");
     std::fs::write(&custom, TOPOLOGIES)?;
-    let protocols = match of {
-        Of::V1_0 => "OpenFlow10",
-        _ => "OpenFlow13",
-    };
+    let protocols = ovs_name(of);
     // A separate process namespace: after an error, mn kills processes of the machine by name.
     let mut command = lab.command("timeout");
     command.args(["--kill-after=1", &seconds.to_string()]);

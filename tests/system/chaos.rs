@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use cli::lab::Of;
 use rosemary_tests::chaos::{self, Forwarder};
 use rosemary_tests::in_a_lab_without_capture_for;
 use rosemary_tests::random::Random;
@@ -15,7 +16,7 @@ fn random_faults_break_no_invariant() {
     in_a_lab_without_capture_for(Duration::from_secs(600), |lab| {
         let seed = Random::seeded().bits();
         println!("make chaos SEED={seed} STEPS=30 repeats the faults");
-        let summary = chaos::run(lab, Forwarder::LearningSwitch, seed, 30, STEP_LIMIT)?;
+        let summary = chaos::run(lab, (Forwarder::LearningSwitch, Of::V1_3), seed, 30, STEP_LIMIT)?;
         ensure!(summary.broken.is_empty(), "{summary}: {}", summary.broken.join("; "));
         Ok(())
     });

@@ -73,6 +73,7 @@ mod safe_mode;
 mod scaffold;
 mod service_manager;
 mod services;
+mod sessions;
 mod skipped_app;
 mod slow_switch;
 mod start_and_stop;

@@ -109,6 +109,7 @@ fn outputs_without_switches(net: &Net<'_>) -> anyhow::Result<()> {
         ("key", &["key", "new", "--key", key, "--password-file", "/run/lab/password"]),
         ("key", &["key", "show", "--key", key]),
         ("safe-mode", &["safe-mode", "status"]),
+        ("sessions", &["session", "list"]),
     ] {
         schema::check(name, &net.lab.run(&rosemary, &[args, &["--json"]].concat())?)?;
     }

@@ -1,8 +1,10 @@
 //! `rosemary doctor`: reports which sandbox mechanisms and limits this machine supports.
 //!
 //! The zone program confines itself as for an app, as the calling user, and reports the result. So the
-//! report is true for an app that starts now. For the limits, the command creates a cgroup and removes it. It also names the other
-//! users of the machine, who can reach the HTTP interface.
+//! report is true for an app that starts now. For the limits, the command creates a cgroup and removes it. For sessions, it reserves processor
+//! time for a thread of its own. It also names the other users of the machine, who can reach the HTTP interface.
+
+mod reservations;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -14,6 +16,7 @@ use monitor::{installation, sandbox_probe};
 use serde::Serialize;
 use sys::sandbox::{Mechanism, MechanismState, Report};
 
+use self::reservations::Reservations;
 use crate::say;
 
 /// Options of `rosemary doctor`.
@@ -47,6 +50,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let gaps = report.gaps().len();
     let enforcement = Enforcement::find();
     let limits = limit_reports(&enforcement);
+    let reservations = Reservations::find(&enforcement);
     let hidden = sys::process::read_other().err().map(|error| error.to_string());
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let others = other_users(&passwd, &[own_uid(), sudo_uid().unwrap_or(0)]);
@@ -56,6 +60,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             full: bool,
             zones: Vec<MechanismReport<'a>>,
             limits: &'a [LimitReport],
+            reservations: &'a Reservations,
             #[serde(skip_serializing_if = "Option::is_none")]
             processes_hidden: &'a Option<String>,
             other_users: &'a [String],
@@ -64,6 +69,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             full: gaps == 0,
             zones: mechanisms,
             limits: &limits,
+            reservations: &reservations,
             processes_hidden: &hidden,
             other_users: &others,
         };
@@ -99,6 +105,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
                  -> mount /proc without hidepid, or run Rosemary as root"
             );
         }
+        text.push_str(&reservations.text());
         text.push_str(&users_text(&others));
         say::data(text)?;
     }

@@ -61,6 +61,7 @@ pub mod ryu;
 pub mod safe_mode;
 pub mod say;
 pub mod scaffold;
+pub mod sessions;
 pub mod stats;
 pub mod status;
 pub mod switch;

@@ -25,6 +25,7 @@ use rosemary_cli::pki::{self, PkiArgs};
 use rosemary_cli::ports::{self, PortsArgs};
 use rosemary_cli::ryu::{self, RyuArgs};
 use rosemary_cli::safe_mode::{self, SafeModeArgs};
+use rosemary_cli::sessions::{self, SessionCommand};
 use rosemary_cli::stats::{self, StatsArgs};
 use rosemary_cli::status::{self, StatusArgs};
 use rosemary_cli::switch::{self, SwitchCommand};
@@ -114,6 +115,9 @@ enum Command {
     Top(TopArgs),
     /// Print the address of the web page, and open it
     Ui(UiArgs),
+    /// Show sessions and their reservations, and change them
+    #[command(subcommand)]
+    Session(SessionCommand),
     /// Make, show and revoke tokens of the HTTP interface
     #[command(subcommand)]
     Token(TokenCommand),
@@ -199,6 +203,7 @@ fn main() -> ExitCode {
         Command::Apps(args) => apps::run(args).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
         Command::Ui(args) => token::open(args).map(|()| ExitCode::SUCCESS),
+        Command::Session(command) => sessions::run(command).map(|()| ExitCode::SUCCESS),
         Command::Token(command) => token::run(command).map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => logs::run(args).map(|()| ExitCode::SUCCESS),
         Command::Incidents(args) => incidents::run(args).map(|()| ExitCode::SUCCESS),

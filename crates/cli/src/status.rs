@@ -34,7 +34,7 @@ the switches are unknown, as while the kernel restarts. Each reason is printed; 
 \"reasons\". If the switches are unknown, \"switches\" is null there and \"switches_error\" contains the reason.
 
 `WARNING` names apps that do not fit together, such as a guard without an app that forwards; `allow` in the configuration \
-silences it.
+silences it. `WARNING` also names reservations of sessions that are not held as promised; `rosemary session list` shows all.
 
 `Refused` shows each connection that, within the last five minutes, claimed the datapath id of a connected switch, or one that \
 its certificate does not name, and each from the address of a switch that was connected before. The reason follows. `rosemary \
@@ -197,11 +197,14 @@ fn programs(status: &Status) -> Table<7> {
     programs
 }
 
-/// Returns a line for each way in which the apps do not fit together, if there is one.
+/// Returns a line for each way in which the apps do not fit together, and for each reservation that is not held, if there is one.
 fn warnings(status: &Status) -> String {
     let mut lines = String::new();
     for warning in &status.warnings {
         let _ = writeln!(lines, "WARNING: {warning}"); // writing to a String cannot fail
+    }
+    for unheld in &status.unheld {
+        let _ = writeln!(lines, "WARNING: {unheld}");
     }
     if !lines.is_empty() {
         lines.push('\n');
@@ -299,6 +302,7 @@ mod tests {
                 }],
                 inactive: Vec::new(),
                 warnings: Vec::new(),
+                unheld: Vec::new(),
                 unserved: Vec::new(),
                 refused: Vec::new(),
                 not_stored: Vec::new(),

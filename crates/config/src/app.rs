@@ -21,11 +21,12 @@ use super::value::{Table, Value};
 use super::words::{DPIDS, NAME_FORM, dpid, is_name, path};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 25] = [
+pub const APP_KEYS: [&str; 26] = [
     "name",
     "object",
     "config",
     "host",
+    "session",
     "enabled",
     "stage",
     "fail",
@@ -66,6 +67,8 @@ pub struct AppConfig {
     pub config: Option<PathBuf>,
     /// What hosts it.
     pub host: Hosting,
+    /// The session to which it belongs; `None` for best effort.
+    pub session: Option<String>,
     /// Whether it runs.
     pub enabled: bool,
     /// The stage in which it receives packets.
@@ -108,6 +111,8 @@ pub struct AppConfig {
     pub host_keys: HostKeys,
     /// Byte offset of its band in the file, otherwise of its table.
     pub(super) at: usize,
+    /// Byte offset of its session in the file; 0 if it names none.
+    pub(super) session_at: usize,
 }
 
 impl AppConfig {
@@ -123,6 +128,7 @@ impl AppConfig {
             object: None,
             config: None,
             host: Hosting::default(),
+            session: None,
             enabled: true,
             stage: Stage::Control,
             role: Role::default(),
@@ -144,6 +150,7 @@ impl AppConfig {
             log_level: None,
             host_keys: HostKeys::default(),
             at: 0,
+            session_at: 0,
         }
     }
 
@@ -156,7 +163,7 @@ impl AppConfig {
     /// Returns the same settings without their place in a file, so that equal ones compare as equal.
     #[must_use]
     pub fn without_place(self) -> Self {
-        Self { at: 0, ..self }
+        Self { at: 0, session_at: 0, ..self }
     }
 
     /// Returns the messages that it may send per second.
@@ -233,6 +240,7 @@ impl AppConfig {
             config: table.read("config", "the path of a file", path),
             host,
             host_keys,
+            session: session(table),
             enabled: table.read("enabled", "true or false", Value::boolean).unwrap_or(true),
             stage,
             role: role::role(&table).unwrap_or(default.role),
@@ -256,6 +264,7 @@ impl AppConfig {
             on_stop: on_stop(table),
             log_level: log_level(table),
             restart: RestartKeys::read_at(&table, "restart", "restart", &RESTART_KEYS),
+            session_at: table.get("session").map_or(0, |it| it.at),
             at: table.get("band").map_or(table.at, |it| it.at),
             name: name.into(),
         };
@@ -280,6 +289,13 @@ fn on_stop(table: Table<'_>) -> OnStop {
         _ => None,
     });
     on_stop.unwrap_or_default()
+}
+
+/// Reads `session`. Whether the session exists is known when all tables were read.
+fn session(table: Table<'_>) -> Option<String> {
+    let name =
+        table.read("session", "the name of a session", |it| it.text().filter(|it| is_name(it)));
+    name.map(str::to_owned)
 }
 
 /// Reads `pace`.

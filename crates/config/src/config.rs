@@ -18,6 +18,7 @@ use super::findings::{Finding, Findings};
 use super::northbound::Northbound;
 use super::orphans::Orphans;
 use super::position::{self, Position};
+use super::sessions::Sessions;
 use super::set::{self, SetFault};
 use super::supervision::{SafeMode, Supervision};
 use super::trust::{self, Trust};
@@ -30,7 +31,7 @@ use super::{apps, policies, quotas};
 pub const DEFAULT_APPS: [&str; 2] = ["forwarding", "stats"];
 
 /// The keys at the top.
-pub const TOP_KEYS: [&str; 9] = [
+pub const TOP_KEYS: [&str; 11] = [
     "controller",
     "zones",
     "supervision",
@@ -38,6 +39,8 @@ pub const TOP_KEYS: [&str; 9] = [
     "storage",
     "log",
     "northbound",
+    "sessions",
+    "session",
     "trust",
     "app",
 ];
@@ -78,6 +81,8 @@ pub struct Config {
     pub quotas: ServiceQuotas,
     /// The HTTP interface.
     pub northbound: Northbound,
+    /// The sessions and what is reserved for them.
+    pub sessions: Sessions,
     /// The developers whose packages may be installed and run.
     pub trust: Vec<Trust>,
     /// Processor time that a call of an app may use.
@@ -200,6 +205,9 @@ impl Config {
             state_dir,
         } = Controller::read(&top, base);
         let (require, hang) = zones::read(&top);
+        let before = findings.count();
+        let sessions = Sessions::read(&top);
+        let are_sessions_valid = findings.count() == before;
         let mut config = Self {
             listen,
             vtep_listen,
@@ -216,6 +224,7 @@ impl Config {
             safe_mode: SafeMode::read(&top),
             quotas: quotas::read(&top),
             northbound: Northbound::read(&top),
+            sessions,
             trust: top.get("trust").map(|it| trust::read(it, text)).unwrap_or_default(),
             ..Self::default()
         };
@@ -223,6 +232,11 @@ impl Config {
             let none = Manifests::new();
             let before = findings.count();
             let apps = apps::read(&value, base, text, manifests.unwrap_or(&none));
+            if are_sessions_valid {
+                for (at, what) in config.sessions.unknown(&apps) {
+                    findings.refuse(at, what);
+                }
+            }
             // A file is valid or not whichever apps are enabled. With packages, their manifests are needed first.
             let are_complete = manifests.is_some() || top.get("trust").is_none();
             if are_complete && findings.count() == before {
@@ -253,9 +267,13 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Mistake`]: two bands overlap.
     pub fn policies(&self, apps: &[AppConfig]) -> Result<Vec<Policy>, ConfigError> {
-        policies::policies(apps, &self.text).map_err(|overlap| {
+        let mut policies = policies::policies(apps, &self.text).map_err(|overlap| {
             ConfigError::mistake(self.file.as_deref().unwrap_or(Path::new("")), &self.text, overlap)
-        })
+        })?;
+        for (policy, app) in policies.iter_mut().zip(apps) {
+            policy.session = self.sessions.id_of(app.session.as_deref());
+        }
+        Ok(policies)
     }
 
     /// Judges whether `apps` fit together. The enabled apps run with these policies. Returns each fault with its place

@@ -36,6 +36,7 @@ mod quotas;
 pub mod reserved;
 mod rights;
 mod role;
+mod sessions;
 mod set;
 mod shipped;
 mod suggestion;
@@ -55,7 +56,7 @@ pub use environment::{ENV_IN_KERNEL, Environment, check_variable_of_python};
 pub use error::ConfigError;
 pub use file::{SYSTEM_CONFIG, default_file, runtime_dir_of, user_dir};
 pub use hosting::{HostKeys, module_name};
-pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
+pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT, bytes};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake};
 /// A resource with a limit.
 pub use names::Limit;
@@ -65,6 +66,7 @@ pub use position::Position;
 pub use quotas::{LOG_KEYS, STORAGE_KEYS};
 pub use rights::{Granted, SERVE_HTTP, ServiceRight};
 pub use role::{Need, Role};
+pub use sessions::{MOST_SESSIONS, SESSIONS_KEYS, SessionConfig, Sessions};
 pub use set::{Fault, SetFault};
 pub use suggestion::nearest;
 pub use supervision::{

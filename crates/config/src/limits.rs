@@ -236,7 +236,7 @@ fn amount(limit: Limit, value: &Value<'_>, least: u64, most: u64) -> Option<u64>
 }
 
 /// Parses sizes such as `64 MiB`.
-pub(super) fn bytes(text: &str) -> Option<u64> {
+pub fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|char: char| !char.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
     let unit: u64 = match unit.trim_start_matches(' ') {

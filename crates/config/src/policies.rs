@@ -1,6 +1,7 @@
 //! Makes the kernel's policies of apps: who receives a packet in which order, and who has which priorities.
 
 use control::policy::{Band, Policy};
+use control::session::SessionId;
 
 use super::app::AppConfig;
 use super::band;
@@ -33,6 +34,7 @@ pub(super) fn policies(apps: &[AppConfig], text: &str) -> Result<Vec<Policy>, Fi
         quota: app.quota(),
         flows: app.flows,
         pace: app.pace,
+        session: SessionId::default(), // `Config` knows the sessions
     };
     Ok(apps.iter().zip(bands).enumerate().map(policy).collect())
 }

@@ -7,6 +7,7 @@ use control::kernel::PlainTcp;
 use control::log::LogLevel;
 use control::policy::{Band, Capability, Fail, Grant, Policy, Quota, Stage};
 use control::service::ServiceQuotas;
+use control::session::SESSION_KEYS;
 
 use super::tuning::DEPRECATED;
 use super::*;
@@ -353,11 +354,14 @@ fn default_file_has_every_key_commented_out() {
     assert_eq!((python.host, python.host_keys.path.len()), (Hosting::PYTHON, 1));
     assert_eq!(*switch, AppConfig { at: switch.at, ..AppConfig::named("learning-switch") });
     assert_eq!(config.quotas, ServiceQuotas::default());
+    let defaults = Sessions { rows: config.sessions.rows.clone(), ..Sessions::default() };
+    assert_eq!((&config.sessions, config.sessions.rows.len()), (&defaults, 1));
     assert!(firewall.band.is_some() && matches!(firewall.stage, Stage::Guard(Fail::Closed)));
     let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&TRUST_KEYS).chain(&APP_KEYS);
     let keys =
         keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS).chain(&NORTHBOUND_KEYS);
     let keys = keys.chain(&SUPERVISION_KEYS).chain(&SAFE_MODE_KEYS);
+    let keys = keys.chain(&SESSIONS_KEYS).chain(&SESSION_KEYS);
     let is_deprecated = |key: &str| DEPRECATED.iter().any(|(deprecated, _)| *deprecated == key);
     for key in keys.filter(|key| !is_deprecated(key)) {
         let given = text
@@ -374,6 +378,7 @@ fn every_key_and_every_capability_is_documented() {
     let keys =
         keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS).chain(&NORTHBOUND_KEYS);
     let keys = keys.chain(&SUPERVISION_KEYS).chain(&SAFE_MODE_KEYS);
+    let keys = keys.chain(&SESSIONS_KEYS).chain(&SESSION_KEYS);
     let is_deprecated = |key: &str| DEPRECATED.iter().any(|(deprecated, _)| *deprecated == key);
     for name in keys.copied().chain(Capability::NAMED.iter().map(|(name, _)| *name)) {
         let form = if is_deprecated(name) { format!("`{name}`") } else { format!("| `{name}` |") };

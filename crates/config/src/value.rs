@@ -16,6 +16,7 @@ use super::controller::CONTROLLER_KEYS;
 use super::findings::Findings;
 use super::northbound::NORTHBOUND_KEYS;
 use super::quotas::{LOG_KEYS, STORAGE_KEYS};
+use super::sessions::SESSIONS_KEYS;
 use super::suggestion::nearest;
 use super::supervision::{SAFE_MODE_KEYS, SUPERVISION_KEYS};
 use super::zones::ZONES_KEYS;
@@ -107,7 +108,7 @@ impl<'a> Table<'a> {
 
 /// Returns the section that has this key. A key of several sections belongs into the first one.
 fn section_of(key: &str) -> Option<&'static str> {
-    let sections: [(&str, &[&str]); 8] = [
+    let sections: [(&str, &[&str]); 9] = [
         ("[controller]", &CONTROLLER_KEYS),
         ("[zones]", &ZONES_KEYS),
         ("[supervision]", &SUPERVISION_KEYS),
@@ -115,6 +116,7 @@ fn section_of(key: &str) -> Option<&'static str> {
         ("[northbound]", &NORTHBOUND_KEYS),
         ("[storage]", &STORAGE_KEYS),
         ("[log]", &LOG_KEYS),
+        ("[sessions]", &SESSIONS_KEYS),
         ("[[app]]", &APP_KEYS),
     ];
     sections.into_iter().find(|(_, keys)| keys.contains(&key)).map(|(section, _)| section)

@@ -56,6 +56,13 @@ pub enum Change {
     },
     /// End safe mode: all apps run as configured.
     LeaveSafeMode,
+    /// Change what is reserved for a session, until the configuration is applied again.
+    Session {
+        /// The session's name.
+        session: String,
+        /// Keys of the session and their values.
+        values: Vec<(String, u64)>,
+    },
 }
 
 /// What to do with an app.
@@ -109,7 +116,21 @@ impl fmt::Display for Change {
             Self::Configure { dry_run: true, .. } => f.write_str("plan another configuration"),
             Self::Stage { app } => write!(f, "stage a package of {app}"),
             Self::LeaveSafeMode => f.write_str("safe-mode exit"),
+            Self::Session { session, values } => {
+                write!(f, "session set {}", Word(session))?;
+                values.iter().try_for_each(|(key, value)| write!(f, " {}={value}", Word(key)))
+            }
         }
+    }
+}
+
+/// A word that a user has given: in quotes unless it has the form of a name, as it could look like the rest of a line.
+struct Word<'a>(&'a str);
+
+impl fmt::Display for Word<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+        if self.0.bytes().all(is_plain) { f.write_str(self.0) } else { write!(f, "{:?}", self.0) }
     }
 }
 

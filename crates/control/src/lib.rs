@@ -17,8 +17,8 @@
 //! Messages are JSON in packets of a [`sys::channel::Channel`]; the log's travel in packets of
 //! `sdk::services`. Both ends of a pair are programs of the same release.
 //!
-//! Seven modules hold types that several pairs share: [`app`] (an app's number), [`hosting`] (what hosts an app), [`change`]
-//! (changes while Rosemary runs), [`policy`] and [`capability`] (an app's rights), [`flight`] (the layout of the flight
+//! Eight modules hold types that several pairs share: [`app`] (an app's number), [`hosting`] (what hosts an app), [`change`]
+//! (changes while Rosemary runs), [`session`] (reserved resources), [`policy`] and [`capability`] (an app's rights), [`flight`] (the layout of the flight
 //! recorder, which one process writes and the monitor reads) and [`incident`] (records of what went wrong).
 //! [`clients`] is the end of a service that its clients' sockets reach. [`sabotage`] breaks Rosemary on purpose, in a test build only.
 
@@ -42,5 +42,6 @@ pub mod query;
 pub mod sabotage;
 pub mod security;
 pub mod service;
+pub mod session;
 pub mod wasm;
 pub mod zone;

@@ -13,6 +13,7 @@ use crate::app_report::AppReport;
 use crate::change::{ChangeReport, ChangeRequest};
 use crate::incident::{Incident, IncidentId};
 use crate::northbound::TokenRecord;
+use crate::session::SessionReport;
 
 /// The name of the admin socket in the runtime directory.
 pub const ADMIN_SOCKET: &str = "admin.sock";
@@ -74,6 +75,8 @@ pub enum OperatorRequest {
         /// The name in the certificates.
         name: String,
     },
+    /// Report the sessions. Answered by [`OperatorReply::Sessions`].
+    Sessions,
     /// Report the incidents from this number on. Answered by [`OperatorReply::Incidents`].
     Incidents {
         /// The lowest number.
@@ -98,6 +101,7 @@ impl OperatorRequest {
             | Self::ChangeReport { .. }
             | Self::Config
             | Self::Tokens
+            | Self::Sessions
             | Self::RevokeToken { .. }
             | Self::Incidents { .. } => true,
         }
@@ -150,6 +154,8 @@ pub enum OperatorReply {
         /// not have the user.
         before: Option<u64>,
     },
+    /// The sessions in the order of their numbers.
+    Sessions(Vec<SessionReport>),
     /// Incidents in ascending order.
     Incidents {
         /// As many as one message holds.
@@ -235,6 +241,9 @@ pub struct Status {
     /// Data that the disk does not take, with the reasons and remedies, as phrases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_stored: Vec<String>,
+    /// Reservations of sessions that are not held as they were promised, as phrases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unheld: Vec<String>,
     /// Safe mode, if Rosemary is in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safe_mode: Option<Box<SafeModeStatus>>,

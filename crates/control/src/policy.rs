@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::session::SessionId;
+
 pub use crate::capability::{Capability, Grant, TableSet, tables_of};
 
 /// An app's rights and position.
@@ -29,6 +31,9 @@ pub struct Policy {
     /// The most flow-mods per second that each switch receives from it; the others wait. `None` for no pace.
     #[serde(default)]
     pub pace: Option<u32>,
+    /// Its session.
+    #[serde(default)]
+    pub session: SessionId,
 }
 
 /// The stage in which packets reach an app.
@@ -118,6 +123,7 @@ impl Default for Policy {
             quota: Quota::NONE,
             flows: u32::MAX,
             pace: None,
+            session: SessionId::default(),
         }
     }
 }

@@ -74,6 +74,9 @@ pub enum StartError {
         /// The app with the most similar name.
         similar: Option<String>,
     },
+    /// The sessions reserve more than the machine has.
+    #[error("{0}")]
+    Sessions(String),
     /// The apps do not fit together: denied packets would pass, or packets would double.
     #[error("{0}")]
     Misfit(String),
@@ -392,6 +395,7 @@ impl StartError {
             | Self::MissingApp { .. }
             | Self::UnknownInSafeMode { .. }
             | Self::Misfit(_)
+            | Self::Sessions(_)
             | Self::Object { .. }
             | Self::AppFile { .. }
             | Self::Keys { .. }

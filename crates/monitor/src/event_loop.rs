@@ -413,6 +413,10 @@ impl EventLoop {
                 )
             }
             OperatorRequest::Usage => without(OperatorReply::Usage(self.usage())),
+            OperatorRequest::Sessions => {
+                let sessions = self.supervisor.programs().session_reports();
+                without(OperatorReply::Sessions(sessions))
+            }
             OperatorRequest::Kernel => {
                 let kernel = self.supervisor.programs().kernel().connection();
                 match kernel.and_then(|kernel| self.processes.connect_kernel(kernel)) {

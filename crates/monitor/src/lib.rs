@@ -24,6 +24,7 @@
 //! | `hosting/` | what each hosting needs on this machine: programs, files, sockets |
 //! | `packages/`, `one_shot.rs` | installed packages; a child process that answers one request |
 //! | `check.rs`, `choice.rs`, `overrides.rs`, `numbers.rs` | checks of what the operator chose; which apps run, also by decisions of operators; their numbers |
+//! | `machine.rs` | the resources of this machine that sessions reserve |
 //! | `notify.rs` | reports to systemd |
 //! | `listen.rs`, `keys.rs`, `runtime_dir.rs`, `state_dir.rs`, `lock.rs`, `installation.rs`, `users.rs`, `signals.rs`, `options.rs` | what exists before the loop begins |
 //!
@@ -53,6 +54,7 @@ mod launch;
 mod listen;
 mod lock;
 mod log_forwarder;
+mod machine;
 mod northbound;
 mod notify;
 mod numbers;
@@ -124,6 +126,7 @@ use supervisor::change::Basis;
 use supervisor::effects::Effects;
 use supervisor::kernel::KernelParts;
 use supervisor::programs::{Demotions as _, Parts};
+use supervisor::sessions::Sessions;
 use supervisor::spec::Origin;
 
 /// Queues a line of the monitor's own log, as [`sys::log::in_background`] passes it, for the log service.
@@ -339,7 +342,10 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let running: Vec<_> = numbers.iter().copied().zip(apps.iter().map(choice::App::name)).collect();
     let absent = numbers::absent(&state, &running, &config)?;
     let id = numbers::installation(&state)?;
+    let partition = machine::partition(options, &config);
     let settings = KernelSettings { listeners, plain, keys, workers, tuning, installation: id };
+    let machine = machine::find(&settings, &state_dir, partition.as_ref().ok());
+    let sessions = machine::admit(machine, &config)?;
     let mut incidents = IncidentStore::load(state.path());
     incidents.set_time();
     let environment = Environment {
@@ -352,7 +358,11 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         state_dir: state_dir.clone(),
         quotas: config.quotas,
     };
-    let processes = Processes::new(&environment, Instant::now());
+    let (partition, without_partition) = match partition {
+        Ok(partition) => (partition, None),
+        Err(why) => (None, Some(why)),
+    };
+    let processes = Processes::new(&environment, partition, Instant::now());
     let planner = Planner { options: options.clone(), installation, state_dir, own, never };
     if runtime.took_over() {
         record_takeover(&mut incidents);
@@ -362,7 +372,9 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let effects = environment.effects.clone();
     let apps = (numbers, apps);
     let kernel = environment.kernel(settings, absent, config.supervision.kernel_limits);
-    let parts = parts((kernel, apps, interface.clone()), demotions, &config, &environment)?;
+    let sessions = (sessions, without_partition);
+    let parts =
+        parts((kernel, apps, interface.clone()), (demotions, sessions), &config, &environment)?;
     environment.users.log();
     let disk = Disk::new(planner, Rc::new(environment), overrides);
     let basis = Basis { deployment: Box::new(disk.clone()), config, inactive, warnings };
@@ -389,7 +401,7 @@ fn parts(
         (Vec<AppId>, Vec<choice::App>),
         Option<SharedInput>,
     ),
-    demotions: Demotions,
+    (demotions, (sessions, without_partition)): (Demotions, (Sessions, Option<String>)),
     config: &Config,
     environment: &Environment,
 ) -> Result<Parts, StartError> {
@@ -408,6 +420,8 @@ fn parts(
         northbound,
         rules: config.supervision,
         safe_mode: config.safe_mode.clone(),
+        sessions,
+        without_partition,
         demotions: Box::new(demotions),
         effects: environment.effects.clone(),
         incidents: environment.incidents.clone(),

@@ -6,6 +6,7 @@
 mod connections;
 mod output;
 mod process;
+mod schedule;
 mod state_file;
 mod system;
 
@@ -23,6 +24,7 @@ use supervisor::effects::{
     Attached, Effect, Fd, IfFull, Message, ProcessEvent, ProgramId, Record, Reply, Spawn,
 };
 use supervisor::program::ProgramKind;
+use sys::cgroup::partition::Partition;
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::packets::Packets;
@@ -74,6 +76,9 @@ pub(crate) struct Processes {
     log: LogForwarder,
     /// The log service to which lines are sent.
     log_service: Option<ProgramId>,
+    /// The processors of reserved threads, if they have some of their own. Declared after `running`: fields drop in order, and only empty
+    /// cpusets can be removed.
+    partition: Option<Partition>,
 }
 
 /// A process that has not been reaped.
@@ -101,9 +106,14 @@ type Events = Vec<(ProgramId, ProcessEvent)>;
 
 impl Processes {
     /// Without processes.
-    pub(crate) fn new(environment: &Environment, now: Instant) -> Self {
+    pub(crate) fn new(
+        environment: &Environment,
+        partition: Option<Partition>,
+        now: Instant,
+    ) -> Self {
         Self {
             enforcement: environment.enforcement.clone(),
+            partition,
             running: BTreeMap::new(),
             state_dir: environment.state_dir.clone(),
             reader: environment.users.for_nobody(),
@@ -156,6 +166,10 @@ impl Processes {
                 self.log.flush(now);
                 return None;
             }
+            Effect::Schedule(request) => {
+                let result = self.schedule(program, request);
+                return result.map(ProcessEvent::Scheduled);
+            }
             other => other,
         };
         // A process that has just ended receives no message.
@@ -173,8 +187,9 @@ impl Processes {
                 }
             },
             Effect::WaitForLog => self.log.extend_timeout(now),
-            // The first five are carried out above, and the others by the event loop.
+            // The first six are carried out above, and the others by the event loop.
             Effect::Spawn(_)
+            | Effect::Schedule(_)
             | Effect::Audit { .. }
             | Effect::Backtrace(_)
             | Effect::EndLog

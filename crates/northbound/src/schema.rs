@@ -25,7 +25,7 @@ macro_rules! files {
     };
 }
 
-const FILES: [(&str, &str, Part); 22] = files![
+const FILES: [(&str, &str, Part); 23] = files![
     ("Status", "status", Part::All),
     ("Usage", "top", Part::Items),
     ("SafeMode", "safe-mode", Part::All),
@@ -42,6 +42,7 @@ const FILES: [(&str, &str, Part); 22] = files![
     ("Stats", "stats", Part::All),
     ("Sample", "stats-history", Part::Items),
     ("Trace", "trace", Part::All),
+    ("Session", "sessions", Part::Items),
     ("App", "apps", Part::Items),
     ("FullApp", "app", Part::All),
     ("Incident", "incidents", Part::Items),
@@ -75,6 +76,7 @@ pub(crate) fn all() -> Map<String, Value> {
     add("Drained", schema::<api::Drained>());
     add("Confirmation", schema::<api::Confirmation>());
     add("Level", schema::<api::Level>());
+    add("Reserve", schema::<api::Reserve>());
     all.insert("Logs".into(), logs());
     all.insert("Config".into(), config());
     all.insert("Problem".into(), problem());

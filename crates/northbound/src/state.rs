@@ -340,6 +340,7 @@ mod tests {
             unserved: Vec::new(),
             refused: Vec::new(),
             not_stored: Vec::new(),
+            unheld: Vec::new(),
             rejected: None,
             other_controller: None,
             safe_mode: None,

@@ -130,6 +130,15 @@ pub(crate) fn service_parts(kinds: &[ServiceKind]) -> Vec<ServiceParts> {
     kinds.iter().map(parts).collect()
 }
 
+/// The session of an app.
+fn session_of(app: &str) -> Option<&'static str> {
+    match app {
+        "alpha" | "gamma" => Some("fast"),
+        "beta" => Some("slow"),
+        _ => None,
+    }
+}
+
 impl Disk {
     /// A disk with a configuration of some apps.
     ///
@@ -141,7 +150,9 @@ impl Disk {
         fd: Fd,
         tape: &mut Tape,
     ) -> Result<Self, String> {
-        let text = "[supervision]\nupgrade-watch-seconds = 10\n[safe-mode]\nkernel-restarts = 4\nwindow-seconds = 60\nhealth-seconds = 2\n";
+        let text = "[supervision]\nupgrade-watch-seconds = 10\n[safe-mode]\nkernel-restarts = 4\nwindow-seconds = 60\nhealth-seconds = 2\n\
+                    [session.fast]\nruntime-us = 2000\nperiod-us = 10000\n\
+                    [session.slow]\nruntime-us = 9000\nperiod-us = 90000\nextra = 50\n";
         let base = Config::parse("/rosemary.toml".into(), text.into());
         let base = base.map_err(|error| error.to_string())?;
         let mut content = Content {
@@ -168,6 +179,7 @@ impl Disk {
             app.services = services.to_vec();
             app.object = Some(format!("/apps/{name}.so").into());
             app.limits = Limits::default();
+            app.session = session_of(name).map(str::to_owned);
             if tape.happens(500) && name != "topology" && name != PYTHON {
                 app.host = Hosting::KERNEL;
             }
@@ -258,6 +270,7 @@ impl Disk {
                 let mut app = AppConfig::defaults(name);
                 app.stage = stage;
                 app.services = services.to_vec();
+                app.session = session_of(name).map(str::to_owned);
                 app.object = Some(format!("/apps/{name}.so").into());
                 content.apps.push(app);
             }

@@ -144,6 +144,11 @@ pub(crate) fn kind_name(kind: &ProgramKind) -> &'static str {
     }
 }
 
+/// The system's answer to a request to schedule threads.
+fn scheduled(tape: &mut Tape) -> Result<(), String> {
+    if tape.happens(200) { Err("it has less free processor time".into()) } else { Ok(()) }
+}
+
 fn exit(cause: &Cause) -> String {
     cause.to_string()
 }
@@ -319,6 +324,9 @@ impl Machine {
     ) -> Option<ProcessEvent> {
         match effect {
             Effect::Spawn(spawn) => return Some(self.spawn(program, *spawn, tape)),
+            Effect::Schedule(_) if program == ProgramId::MONITOR => {
+                return Some(ProcessEvent::Scheduled(scheduled(tape)));
+            }
             Effect::AddAppsClient(client, _) => {
                 self.next_client += 1;
                 self.clients
@@ -372,6 +380,7 @@ impl Machine {
                     self.plan(program, Duration::from_millis(1 + tape.below(20)), Plan::Counted);
                 }
             }
+            Effect::Schedule(_) => return Some(ProcessEvent::Scheduled(scheduled(tape))),
             Effect::ForwardLog(_) => self.forwards_to = Some(program),
             Effect::EndLog => (self.forwards_to, self.log_silent_at) = (None, None),
             _ => {}

@@ -21,6 +21,8 @@ use supervisor::incidents::Incidents;
 use supervisor::interface::NorthboundParts;
 use supervisor::kernel::KernelParts;
 use supervisor::programs::Parts;
+use supervisor::sessions::Sessions;
+use supervisor::sessions::admission;
 use supervisor::supervisor::End;
 use supervisor::usage::MEASUREMENT_PERIOD;
 use supervisor::usage::meter::Meter;
@@ -337,6 +339,20 @@ impl World {
     }
 }
 
+/// The sessions on a machine with two processors.
+fn sessions(config: &config::Config) -> Result<Sessions, String> {
+    let machine = admission::Machine {
+        processors: 2,
+        workers: 2,
+        memory: 8 << 30,
+        storage: 8 << 30,
+        descriptors: 1 << 20,
+        rings: 64 << 20,
+        tick: None,
+    };
+    Sessions::new(machine, config.sessions.clone()).map_err(|refusal| refusal.to_string())
+}
+
 /// Starts a monitor.
 fn boot(disk: &Disk, effects: &Effects, incidents: &Incidents) -> Result<Supervisor, String> {
     let config = disk.config();
@@ -363,6 +379,8 @@ fn boot(disk: &Disk, effects: &Effects, incidents: &Incidents) -> Result<Supervi
         }),
         rules: config.supervision,
         safe_mode: config.safe_mode.clone(),
+        sessions: sessions(&config)?,
+        without_partition: None,
         demotions: Box::new(DemotionFile::read(disk)),
         effects: effects.clone(),
         incidents: incidents.clone(),

@@ -21,7 +21,10 @@ const MOST: usize = 3_000;
 pub fn named(change: &Change) -> Option<&str> {
     match change {
         Change::App { app, .. } | Change::LogLevel { app, .. } | Change::Stage { app } => Some(app),
-        Change::Reload { .. } | Change::Configure { .. } | Change::LeaveSafeMode => None,
+        Change::Reload { .. }
+        | Change::Configure { .. }
+        | Change::LeaveSafeMode
+        | Change::Session { .. } => None,
     }
 }
 

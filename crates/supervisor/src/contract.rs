@@ -7,6 +7,7 @@
 //! | `Abandon`, `Forget` | none any more, except for the answer to a `Spawn` of the same turn |
 //! | `Count` | at most one of `Counted` and `NotCounted`, unless the kernel ends before |
 //! | `Backtrace` | at most one `Backtrace`, also after the end of the kernel |
+//! | `Schedule` | at most one `Scheduled`, none if the process has ended |
 //! | `ForwardLog` | `LogSilent`, any number of times |
 //!
 //! The monitor checks its own processes by it, in a build for tests, and the simulator its invented ones.
@@ -21,6 +22,8 @@ pub struct Contract {
     programs: BTreeMap<ProgramId, State>,
     /// Backtraces that are being made.
     backtraces: usize,
+    /// Requests to schedule threads without an answer.
+    schedules: BTreeMap<ProgramId, usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,7 @@ impl Contract {
                 *is_asked_for_counters = true;
             }
             (Effect::Backtrace(_), _) => self.backtraces += 1,
+            (Effect::Schedule(_), _) => *self.schedules.entry(program).or_default() += 1,
             (Effect::Forget, Some(state @ State::Asked)) => *state = State::Forgotten,
             (Effect::Forget | Effect::Abandon, _) => {
                 self.programs.remove(&program);
@@ -76,6 +80,7 @@ impl Contract {
             | (ProcessEvent::Started(_), Some(State::Forgotten))
             | (ProcessEvent::Ended(..), Some(State::Runs { .. })) => {
                 self.programs.remove(&program);
+                self.schedules.remove(&program);
                 true
             }
             (
@@ -85,6 +90,12 @@ impl Contract {
             (ProcessEvent::Backtrace(..), _) => {
                 let was_asked = self.backtraces > 0;
                 self.backtraces = self.backtraces.saturating_sub(1);
+                was_asked
+            }
+            (ProcessEvent::Scheduled(_), _) => {
+                let asked = self.schedules.entry(program).or_default();
+                let was_asked = *asked > 0;
+                *asked = asked.saturating_sub(1);
                 was_asked
             }
             (ProcessEvent::Found(_), Some(State::Runs { .. }))

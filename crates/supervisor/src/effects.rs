@@ -22,6 +22,7 @@ use sys::process::PidNamespace;
 use sys::sandbox::Report;
 
 use crate::program::{Executable, ProgramKind};
+use crate::sessions::schedule::Deadline;
 
 /// A descriptor that a message carries. Nothing here looks into it.
 pub type Fd = Arc<OwnedFd>;
@@ -165,12 +166,36 @@ pub enum Effect {
     AddAppsClient(ServiceClient, Fd),
     /// Answer a client of the service `apps`.
     Decided(LimitRequest, Result<(), String>),
+    /// Schedule threads of it, or of the monitor.
+    Schedule(Schedule),
     /// Kill it. Its end is reported.
     Kill,
     /// Leave it behind, although it was killed.
     Abandon,
     /// Forget the program. Its process is killed, and its end is not reported.
     Forget,
+}
+
+/// How threads of a program are to be scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schedule {
+    /// The threads.
+    pub threads: Threads,
+    /// The reservation of each of them; `None` for none.
+    pub deadline: Option<Deadline>,
+    /// The weight of the program's cgroup; `None` to leave it as it is.
+    pub weight: Option<u32>,
+}
+
+/// Threads of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// The main thread of a zone, which calls the app.
+    Main,
+    /// The workers of a kernel, which has this number of them.
+    Workers(u16),
+    /// The main thread of the monitor.
+    Own,
 }
 
 /// A kernel that has crashed, for its backtrace.
@@ -226,6 +251,8 @@ pub enum ProcessEvent {
     NotCounted,
     /// The backtrace of an earlier kernel is made, for this incident.
     Backtrace(IncidentId, Vec<Frame>),
+    /// Its threads were scheduled as requested last, or the system refused, as this phrase says. Then they are scheduled as ordinary ones.
+    Scheduled(Result<(), String>),
     /// It, the log service, has not answered in this time.
     LogSilent(Duration),
     /// It has ended, with this exit status. If it recorded its calls, the record comes with it.

@@ -49,6 +49,7 @@ pub mod rights;
 pub mod safe_mode;
 pub mod service_failures;
 pub mod services;
+pub mod sessions;
 pub mod spec;
 pub mod supervisor;
 pub mod system;

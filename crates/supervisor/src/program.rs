@@ -118,6 +118,11 @@ impl Program {
         }
     }
 
+    /// Its name, for the log.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Its number.
     pub fn id(&self) -> ProgramId {
         self.id
@@ -282,10 +287,11 @@ impl Program {
                 self.kill(&why);
                 None
             }
-            // Only the kernel and the log service have these, and their owners handle them before.
+            // Their owners handle these before.
             ProcessEvent::Counted(_)
             | ProcessEvent::NotCounted
             | ProcessEvent::Backtrace(..)
+            | ProcessEvent::Scheduled(_)
             | ProcessEvent::LogSilent(_) => None,
             ProcessEvent::Ended(exit, cause, record) => {
                 Some(News::Ended(self.ended(exit, cause, now), record))

@@ -24,6 +24,7 @@ mod refused_switches;
 mod replacing;
 mod routes;
 mod safety;
+mod scheduling;
 mod status;
 mod stopping;
 mod verbs;
@@ -46,6 +47,7 @@ use self::other_controllers::OtherControllers;
 use self::refused_switches::RefusedSwitches;
 use self::replacing::KernelSwap;
 use self::safety::SafeMode;
+use self::scheduling::Scheduling;
 use crate::app::{App, Role, ZoneEvent};
 use crate::effects::{Effects, ProcessEvent, ProgramId, Reply};
 use crate::incidents::Incidents;
@@ -53,6 +55,7 @@ use crate::interface::{Northbound, NorthboundParts};
 use crate::kernel::{Kernel, KernelParts};
 use crate::program::{News, Program};
 use crate::services::{ServiceEvent, ServiceParts, ServiceSlot, Services};
+use crate::sessions::Sessions;
 use crate::system::System;
 
 /// The file with the apps that must not run in the kernel.
@@ -85,6 +88,10 @@ pub struct Parts {
     pub rules: Supervision,
     /// The rule of safe mode.
     pub safe_mode: config::SafeMode,
+    /// The sessions, which were admitted.
+    pub sessions: Sessions,
+    /// Why reserved threads have no processors of their own although the operator wants that, if so.
+    pub without_partition: Option<String>,
     /// The apps that must not run in the kernel.
     pub demotions: Box<dyn Demotions>,
     /// Collects the effects for processes.
@@ -113,6 +120,7 @@ pub struct Programs {
     safe_mode: SafeMode,
     kernel_apps: KernelApps,
     limits: AppLimits,
+    scheduling: Scheduling,
     refused_switches: RefusedSwitches,
     other_controllers: OtherControllers,
     failed_messages: FailedMessages,
@@ -141,6 +149,7 @@ impl Programs {
             safe_mode: SafeMode::new(&parts.safe_mode),
             kernel_apps: KernelApps::default(),
             limits: AppLimits::default(),
+            scheduling: Scheduling::new(parts.sessions, parts.without_partition),
             refused_switches: RefusedSwitches::default(),
             other_controllers: OtherControllers::default(),
             failed_messages: FailedMessages::default(),
@@ -189,6 +198,7 @@ impl Programs {
         let kernel = self.kernel.program.next_due().into_iter().chain(self.kernel.hang_check_due());
         let apps = self.apps.iter().filter_map(App::next_due);
         let kernel = kernel.chain(self.limits.next_due());
+        let kernel = kernel.chain(self.scheduling_due().filter(|_| !self.is_stopping()));
         let northbound = self.northbound.as_ref().and_then(Northbound::next_due);
         let others = self.services.next_due().into_iter().chain(northbound);
         // Nothing of these happens any more while all programs stop.
@@ -216,6 +226,7 @@ impl Programs {
         self.services.advance(system, now);
         self.northbound.iter_mut().for_each(|it| it.advance(system, now));
         self.advance_limits(now);
+        self.advance_scheduling(now);
         self.advance_safe_mode(now);
         self.advance_comeback(now);
         self.advance_stop(system, now);
@@ -228,7 +239,9 @@ impl Programs {
         system: &dyn System,
         now: Instant,
     ) {
-        if self.kernel.program.id() == program {
+        if let ProcessEvent::Scheduled(result) = event {
+            self.thread_was_scheduled(program, result, now);
+        } else if self.kernel.program.id() == program {
             self.kernel_event(event, system, now);
         } else if let Some(slot) = self.slot_of(program) {
             self.zone_event(slot, event, system, now);

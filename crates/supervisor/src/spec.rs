@@ -121,6 +121,8 @@ impl AppSpec {
     /// The keys whose values differ and that can change while the app runs.
     pub fn differ_while_running(&self, new: &Self) -> Vec<&'static str> {
         let on_stop = self.keys.on_stop != new.keys.on_stop;
+        // The number of a session changes with its place in the configuration.
+        let session = self.keys.session != new.keys.session;
         let log_level = self.keys.log_level != new.keys.log_level;
         let (old, new) = (&self.policy, &new.policy);
         let differ = [
@@ -131,6 +133,7 @@ impl AppSpec {
             ("quota", old.quota != new.quota),
             ("flows", old.flows != new.flows),
             ("pace", old.pace != new.pace),
+            ("session", old.session != new.session || session),
             ("on-stop", on_stop),
             (LOG_LEVEL, log_level),
         ];

@@ -198,6 +198,7 @@ impl Supervisor {
             other_controller: programs.other_controller(now),
             rejected: self.changes.rejected().map(Into::into),
             not_stored: programs.not_stored().chain(not_stored).collect(),
+            unheld: programs.unheld_reservations(),
             safe_mode: programs.safe_mode_status().map(Box::new),
         }
     }

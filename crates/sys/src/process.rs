@@ -9,6 +9,7 @@
 //! ([`can_make_pid_namespace`], which takes root), otherwise the child makes one with a user namespace. Without either,
 //! the parent kills the child's process group, which a descendant can leave.
 
+mod held;
 mod init;
 mod usage;
 
@@ -27,6 +28,7 @@ use rustix::process::{
 };
 use rustix::thread::{Gid, Uid};
 
+pub use self::held::HeldProgram;
 pub use self::init::{can_make_pid_namespace, split_off_init};
 pub(crate) use self::init::{check_pid_namespace, made_user_namespace, try_first};
 pub use self::usage::{
@@ -413,6 +415,18 @@ mod tests {
         let pid = child.pid();
         drop(child);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn held_program_ends_with_its_number() {
+        let (mut child, _control, _output) = shell("exec sleep 1000");
+        let held = child.hold().unwrap();
+        assert_eq!(held.pid(), child.pid());
+        assert!(held.exists() && held.has_thread(held.pid()) && !held.has_thread(1));
+        child.kill();
+        wait(&mut child);
+        assert!(!held.exists() && !held.has_thread(held.pid()));
+        assert!(child.hold().is_none());
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! Sets the wake-up policy of a thread: whether it may interrupt another thread when it wakes up.
+//! Sets the wake-up policy of a thread: whether it may interrupt another thread when it wakes up. [`deadline`] reserves processor time.
+
+pub mod deadline;
 
 use std::io;
 

@@ -14,6 +14,7 @@ pub mod client;
 pub mod drain;
 pub mod groups;
 pub mod hosts;
+pub mod sessions;
 pub mod stats;
 pub mod status;
 pub mod topology;

@@ -344,6 +344,7 @@ mod tests {
             apps: vec![app("a", ProgramState::Running)],
             inactive: Vec::new(),
             warnings: Vec::new(),
+            unheld: Vec::new(),
             unserved: Vec::new(),
             refused: Vec::new(),
             not_stored: Vec::new(),

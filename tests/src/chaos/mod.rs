@@ -13,7 +13,7 @@ mod observation;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use cli::lab::Lab;
+use cli::lab::{Lab, Of};
 
 use crate::random::Random;
 
@@ -36,20 +36,20 @@ impl std::fmt::Display for Summary {
     }
 }
 
-/// Runs `steps` steps and prints a line for each. A step that takes longer than `limit` is broken.
+/// Runs `steps` steps over this version of OpenFlow and prints a line for each. A step that takes longer than `limit` is broken.
 ///
 /// # Errors
 /// The network could not be built, or could not be built again after a broken step.
 #[expect(clippy::print_stdout, reason = "the run is read by a person")]
 pub fn run(
     lab: &Lab,
-    forwarder: Forwarder,
+    (forwarder, of): (Forwarder, Of),
     seed: u64,
     steps: u32,
     limit: Duration,
 ) -> anyhow::Result<Summary> {
     let mut random = Random::from(seed);
-    let mut network = Network::start(lab, forwarder, limit)?;
+    let mut network = Network::start(lab, (forwarder, of), limit)?;
     let mut broken = Vec::new();
     for step in 1..=steps {
         let fault = Fault::draw(&mut random, forwarder);

@@ -55,6 +55,8 @@ pub(super) struct Network<'lab> {
     versions: Versions,
     limit: Duration,
     start: Start,
+    /// The controller's address in two forms, the present one first. With the other one the switch connects again.
+    addresses: [&'static str; 2],
 }
 
 /// The packages of the app that is upgraded.
@@ -101,7 +103,7 @@ impl<'lab> Network<'lab> {
     /// A step failed.
     pub(super) fn start(
         lab: &'lab Lab,
-        forwarder: Forwarder,
+        (forwarder, of): (Forwarder, Of),
         limit: Duration,
     ) -> anyhow::Result<Self> {
         lab.run("mount", &["-t", "tmpfs", "-o", DISK, "chaos", STATE])?;
@@ -128,7 +130,7 @@ impl<'lab> Network<'lab> {
             "[[deny]]\nfrom = \"10.0.0.1\"\nto = \"10.0.0.2\"\n",
         )?;
         let binary = with_a_clock(lab)?;
-        let net = Net::of(lab, Of::V1_3, Rosemary::start(lab, &binary, &[])?)?;
+        let net = Net::of(lab, of, Rosemary::start(lab, &binary, &[])?)?;
         for (one, other) in [(&net.h1, &net.h2), (&net.h1, &net.h3), (&net.h3, &net.h1)] {
             one.knows(other)?;
         }
@@ -139,7 +141,9 @@ impl<'lab> Network<'lab> {
         let denied = net.h2.watch()?;
         let nothing = Resources::of(std::process::id())?;
         let start = Start { flows: Vec::new(), monitor: nothing, kernel: nothing };
-        let mut network = Self { lab, net, denied, binary, config, versions, limit, start };
+        let addresses = ["tcp:127.0.0.1:6653", "tcp:127.0.0.1"];
+        let mut network =
+            Self { lab, net, denied, binary, config, versions, limit, start, addresses };
         network.note_start()?;
         Ok(network)
     }
@@ -157,6 +161,13 @@ impl<'lab> Network<'lab> {
                 .ping(&self.net.h3, 3, INTERVAL)
                 .is_ok_and(|it| it.lost() == 0)
                 .then_some(()))
+        })?;
+        // Open vSwitch may send packets to the controller for a moment after their flow is there, and the flow is added again.
+        self.lab.wait_for("the flows of pings are not added again", SOON, |_| {
+            self.net.h1.ping(&self.net.h3, 1, INTERVAL)?;
+            let ages = self.ages_of_established_flows().unwrap_or_default();
+            let is_old = |(age, _): &(Duration, String)| *age >= Duration::from_secs(1);
+            Ok((!ages.is_empty() && ages.iter().all(is_old)).then_some(()))
         })?;
         let status = self.net.status()?;
         let kernel = status.programs.kernel.pid.context("the kernel does not run")?;
@@ -207,9 +218,8 @@ impl<'lab> Network<'lab> {
             Fault::Stop(program) => send(before, program, Signal::STOP),
             Fault::Misbehave(harm) => self.packet_in(harm as u16),
             Fault::Disconnect => {
-                // `connect_to` with the address in another form makes Open vSwitch connect again.
-                self.net.s1.connect_to("tcp:127.0.0.1")?;
-                Ok(self.net.s1.connect_to("tcp:127.0.0.1:6653")?)
+                self.addresses.reverse();
+                Ok(self.net.s1.connect_to(self.addresses[0])?)
             }
             Fault::Unguard => {
                 send(before, FIREWALL, Signal::STOP)?;
@@ -293,6 +303,9 @@ impl<'lab> Network<'lab> {
         let mut filled = matches!(fault, Fault::FullDisk(_));
         let victim = fault.victim().and_then(|victim| were.get(&victim.to_string())?.pid);
         let mut again = Instant::now();
+        let earlier = before.switch(&dpid).map(|switch| switch.epoch);
+        let is_connected =
+            |now: Option<_>| now.is_some() && (fault != Fault::Disconnect || now != earlier);
         loop {
             let status = self.net.status()?;
             let are = programs(&status);
@@ -309,7 +322,7 @@ impl<'lab> Network<'lab> {
             if restarted
                 && !filled
                 && are.values().all(|is| is.runs)
-                && status.switch(&dpid).is_some()
+                && is_connected(status.switch(&dpid).map(|it| it.epoch))
             {
                 return Ok((status, began.elapsed()));
             }
@@ -377,14 +390,22 @@ impl<'lab> Network<'lab> {
 
     /// Checks that the flows of the pings are older than the step.
     fn established_flows_were_kept(&self, since: Instant) -> anyhow::Result<()> {
-        for host in [&self.net.h1, &self.net.h3] {
-            for flow in self.net.flows_to(host)? {
-                let step = since.elapsed();
-                let age = age(&flow).with_context(|| format!("no duration in {flow}"))?;
-                ensure!(age >= step, "this flow is {age:?} old, the step {step:?}: {flow}");
-            }
+        for (age, flow) in self.ages_of_established_flows()? {
+            let step = since.elapsed();
+            ensure!(age >= step, "this flow is {age:?} old, the step {step:?}: {flow}");
         }
         Ok(())
+    }
+
+    /// Returns the flows of the pings and how old each is.
+    fn ages_of_established_flows(&self) -> anyhow::Result<Vec<(Duration, String)>> {
+        let mut ages = Vec::new();
+        for host in [&self.net.h1, &self.net.h3] {
+            for flow in self.net.flows_to(host)? {
+                ages.push((age(&flow).with_context(|| format!("no duration in {flow}"))?, flow));
+            }
+        }
+        Ok(ages)
     }
 
     fn resources_are_back(&self, after: &Report) -> anyhow::Result<()> {

@@ -30,7 +30,7 @@ const TEMPORARY: &str = "/tmp";
 const NO_FLOOD: Of = Of::V1_0;
 
 /// Returns the name of a version in `ovs-vsctl` and `ovs-ofctl`, such as `OpenFlow13`.
-pub(crate) fn ovs_name(of: Of) -> String {
+pub fn ovs_name(of: Of) -> String {
     format!("OpenFlow{}", of.name().replace('.', ""))
 }
 

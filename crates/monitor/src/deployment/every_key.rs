@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use config::{
     APP_KEYS, CONTROLLER_KEYS, Config, LIMITS_KEYS, LOG_KEYS, NORTHBOUND_KEYS, RESTART_KEYS,
-    SAFE_MODE_KEYS, STORAGE_KEYS, SUPERVISION_KEYS, TOP_KEYS, TRUST_KEYS, ZONES_KEYS,
+    SAFE_MODE_KEYS, SESSIONS_KEYS, STORAGE_KEYS, SUPERVISION_KEYS, TOP_KEYS, TRUST_KEYS,
+    ZONES_KEYS,
 };
 use control::app::AppId;
+use control::session::SESSION_KEYS;
 
 use supervisor::change::difference::{Present, Wanted, difference, fixed_obstacles};
 use supervisor::files::Fingerprint;
@@ -36,7 +38,7 @@ const OTHER: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO4";
 
 /// A key of a table that occurs once, another value than the default, and the outcome.
 #[rustfmt::skip]
-const TABLES: [(&str, &str, &str, Outcome); 43] = [
+const TABLES: [(&str, &str, &str, Outcome); 47] = [
     ("controller", "listen", "[\"127.0.0.1:7000\"]", Refused),
     ("controller", "vtep-listen", "[\"127.0.0.1:7004\"]", Refused),
     ("controller", "openflow", "[\"1.3\"]", Refused),
@@ -80,16 +82,21 @@ const TABLES: [(&str, &str, &str, Outcome); 43] = [
     ("northbound", "names", "[\"c.example\"]", Refused),
     ("northbound", "ofctl-rest", "\"read\"", Refused),
     ("northbound", "app-routes", "\"127.0.0.1:7002\"", Refused),
+    ("sessions", "partition", "true", Refused),
+    ("sessions", "best-effort-percent", "6", Known), // the sessions are admitted by it
+    ("sessions", "control-bytes-per-second", "7000", Known), // the same
+    ("sessions", "packet-outs-per-second", "7", Known), // the same
 ];
 
 /// A key of an app, a value and another one.
 #[rustfmt::skip]
-const OF_APPS: [(&str, &str, &str); 34] = [
+const OF_APPS: [(&str, &str, &str); 35] = [
     ("name", "name = \"a\"", "name = \"b\""),
     ("object", "object = \"/a.so\"", "object = \"/b.so\""),
     ("config", "", "config = \"/a.toml\""),
     ("host", "", "host = \"kernel\""),
     ("enabled", "", "enabled = false"),
+    ("session", "", "session = \"video\""),
     ("stage", "", "stage = \"observe\""),
     ("fail", "stage = \"guard\"", "stage = \"guard\"\nfail = \"open\""),
     ("ethertypes", "", "ethertypes = [0x0800]"),
@@ -199,7 +206,8 @@ fn reload(old: &str, new: &str, key: &str) -> Option<Outcome> {
         config.apps.iter().flatten().map(|app| (app.role, app.allow.clone())).collect()
     };
     let known = |config: &Config| {
-        (config.orphans, config.supervision, config.trust.clone(), judged(config))
+        let sessions = config.sessions.clone();
+        (config.orphans, config.supervision, config.trust.clone(), sessions, judged(config))
     };
     (known(&before) != known(&after)).then_some(Known)
 }
@@ -218,7 +226,7 @@ fn change_of_each_key_of_a_table_is_applied_or_refused_by_name() {
         let outcome = reload(app, &format!("[{table}]\n{key} = {value}\n{app}"), key);
         assert_eq!(outcome, Some(expected), "{table}.{key}");
     }
-    let tables: [(&str, &[&str]); 7] = [
+    let tables: [(&str, &[&str]); 8] = [
         ("controller", &CONTROLLER_KEYS),
         ("zones", &ZONES_KEYS),
         ("supervision", &SUPERVISION_KEYS),
@@ -226,11 +234,12 @@ fn change_of_each_key_of_a_table_is_applied_or_refused_by_name() {
         ("storage", &STORAGE_KEYS),
         ("log", &LOG_KEYS),
         ("northbound", &NORTHBOUND_KEYS),
+        ("sessions", &SESSIONS_KEYS),
     ];
     for (table, keys) in tables {
         covers(TABLES.iter().filter(|it| it.0 == table).map(|it| it.1), keys.iter());
     }
-    covers(tables.iter().map(|it| it.0).chain(["trust", "app"]), TOP_KEYS.iter());
+    covers(tables.iter().map(|it| it.0).chain(["session", "trust", "app"]), TOP_KEYS.iter());
 }
 
 #[test]
@@ -238,7 +247,7 @@ fn change_of_each_key_of_an_app_is_applied() {
     for (key, old, new) in OF_APPS {
         let app = |text: &str| {
             let name = if key == "name" { "" } else { "name = \"a\"\n" };
-            format!("[[app]]\n{name}{text}\n")
+            format!("[session.video]\n[[app]]\n{name}{text}\n")
         };
         assert_eq!(reload(&app(old), &app(new), key), Some(Apps), "{key}: {new}");
     }
@@ -256,6 +265,46 @@ fn change_of_each_key_of_an_app_is_applied() {
     };
     covers(inside("limits"), LIMITS_KEYS.iter());
     covers(inside("restart"), RESTART_KEYS.iter());
+}
+
+/// A key of a session, and a value beside `runtime-us` and `period-us`.
+const OF_SESSIONS: [(&str, &str); 12] = [
+    ("runtime-us", "3000"),
+    ("period-us", "30000"),
+    ("processors", "2"),
+    ("extra", "7"),
+    ("packet-ins-percent", "7"),
+    ("received-bytes-per-second", "7"),
+    ("sent-bytes-per-second", "7"),
+    ("packet-outs-per-second", "7"),
+    ("ring-bytes", "7"),
+    ("memory", "\"1 MiB\""),
+    ("storage", "7"),
+    ("descriptors", "7"),
+];
+
+#[test]
+fn change_of_each_key_of_a_session_is_known() {
+    let app = "[[app]]\nname = \"a\"\n";
+    for name in ["video", "system"] {
+        let session = |keys: &[(&str, &str)]| {
+            let keys: Vec<String> =
+                keys.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+            let keys = keys.concat();
+            format!("[session.{name}]\n{keys}{app}")
+        };
+        let base = [("runtime-us", "2000"), ("period-us", "20000")];
+        for (key, value) in OF_SESSIONS {
+            if (name, key) == ("system", "processors") {
+                continue; // refused when the file is read
+            }
+            let mut keys: Vec<_> = base.into_iter().filter(|it| it.0 != key).collect();
+            keys.push((key, value));
+            assert_eq!(reload(&session(&base), &session(&keys), key), Some(Known), "{key}");
+        }
+        assert_eq!(reload(app, &session(&base), name), Some(Known));
+    }
+    covers(OF_SESSIONS.iter().map(|it| it.0), SESSION_KEYS.iter());
 }
 
 #[test]

@@ -100,6 +100,7 @@ impl Planner {
             ("[log]", shown(&config.quotas.log_bytes)),
             ("[supervision]", shown(&rules)),
             ("[safe-mode]", shown(&config.safe_mode)),
+            ("sessions.partition", shown(&config.sessions.partition)),
             // The addresses of the HTTP interface, and what its process gets at its start.
             ("[northbound]", shown(&northbound)),
         ]

@@ -114,6 +114,15 @@ impl Process {
         })
     }
 
+    /// Sets its weight among the programs that compete for a processor.
+    ///
+    /// # Errors
+    /// Why it has none, as a phrase.
+    pub(super) fn set_weight(&self, weight: u32) -> Result<(), String> {
+        let set = self.group.set_weight(weight);
+        set.map_err(|error| format!("its weight could not be set: {error}"))
+    }
+
     /// Kills it.
     pub(super) fn kill(&mut self) {
         self.is_killed = true;

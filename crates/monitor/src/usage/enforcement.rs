@@ -100,6 +100,11 @@ impl Enforcement {
         }
     }
 
+    /// Whether cgroups have this controller.
+    pub fn has(&self, controller: Controller) -> bool {
+        self.tree.has(controller)
+    }
+
     /// Makes a meter for an app with these limits.
     pub(crate) fn meter(&self, limits: Limits) -> Meter {
         let by_monitor = |what: &Limit| {

@@ -11,6 +11,7 @@ mod logs;
 mod packages;
 mod programs;
 mod session;
+mod sessions;
 mod switches;
 mod tokens;
 mod topology;
@@ -21,6 +22,7 @@ pub(crate) use self::changes::Confirmation;
 pub(crate) use self::config::{Checked, Mistake};
 pub(crate) use self::health::{Live, Ready, routes as livez_and_readyz};
 pub(crate) use self::session::{Login, NewSession, Who};
+pub(crate) use self::sessions::Reserve;
 pub(crate) use self::tokens::Token;
 pub(crate) use self::topology::Drained;
 use crate::route::Routes;
@@ -38,6 +40,7 @@ pub(crate) fn routes() -> Routes {
         topology::routes(),
         trace::routes(),
         apps::routes(),
+        sessions::routes(),
         incidents::routes(),
         logs::routes(),
         changes::routes(),

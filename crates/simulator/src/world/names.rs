@@ -8,7 +8,7 @@ use supervisor::Event;
 use supervisor::effects::{Effect, ProcessEvent, Reply};
 
 /// The events that a simulation must have.
-pub(crate) const EVENTS: [&str; 17] = [
+pub(crate) const EVENTS: [&str; 18] = [
     "start",
     "time",
     "measure",
@@ -26,6 +26,7 @@ pub(crate) const EVENTS: [&str; 17] = [
     "ended",
     "pong",
     "not counted",
+    "scheduled",
 ];
 
 pub(super) fn event_name(event: &Event) -> String {
@@ -46,6 +47,7 @@ pub(super) fn event_name(event: &Event) -> String {
             ProcessEvent::Broken(_) => "broken",
             ProcessEvent::Counted(_) => "counted",
             ProcessEvent::NotCounted => "not counted",
+            ProcessEvent::Scheduled(_) => "scheduled",
             ProcessEvent::Backtrace(..) => "backtrace",
             ProcessEvent::LogSilent(_) => "log silent",
             ProcessEvent::Ended(..) => "ended",
@@ -83,7 +85,7 @@ pub(super) fn is_routine(event: &Event) -> bool {
 }
 
 /// The effects that a simulation must have.
-pub(crate) const EFFECTS: [&str; 17] = [
+pub(crate) const EFFECTS: [&str; 18] = [
     "spawn",
     "send",
     "confined",
@@ -91,6 +93,7 @@ pub(crate) const EFFECTS: [&str; 17] = [
     "audit user",
     "log level",
     "count",
+    "schedule",
     "backtrace",
     "forward log",
     "wait for log",
@@ -112,6 +115,7 @@ pub(super) fn effect_name(effect: &Effect) -> &'static str {
         Effect::Audit { app: None, .. } => "audit user",
         Effect::SetLogLevel(_) => "log level",
         Effect::Count => "count",
+        Effect::Schedule(_) => "schedule",
         Effect::Backtrace(_) => "backtrace",
         Effect::ForwardLog(_) => "forward log",
         Effect::WaitForLog => "wait for log",

@@ -12,7 +12,7 @@ use crate::checks::Checks;
 use crate::faults::{OF_MACHINE, Provoked, provoke};
 
 /// Requests of operators.
-pub(crate) const REQUESTS: [&str; 16] = [
+pub(crate) const REQUESTS: [&str; 17] = [
     "start",
     "stop",
     "restart",
@@ -24,6 +24,7 @@ pub(crate) const REQUESTS: [&str; 16] = [
     "reload",
     "dry run",
     "log level",
+    "session",
     "leave safe mode",
     "configure",
     "stage",
@@ -121,6 +122,12 @@ impl World {
             "log level" => {
                 let level = self.tape.happens(500).then_some(LogLevel::Debug);
                 Some(Change::LogLevel { app: app.clone(), level })
+            }
+            "session" => {
+                let session = self.tape.one(&["fast", "slow", "system", "none"]).copied();
+                let session = session.unwrap_or("none").to_owned();
+                let values = vec![("runtime-us".to_owned(), 1_000 * self.tape.below(12))];
+                Some(Change::Session { session, values })
             }
             "leave safe mode" => Some(Change::LeaveSafeMode),
             "configure" => Some(Change::Configure { expected: String::new(), dry_run: false }),

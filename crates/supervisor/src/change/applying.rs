@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use config::{Config, OnStop, Orphans};
-use control::change::{Action, ChangeState};
+use control::change::{Action, ChangeState, ChangeStep};
 use control::incident::{Cause, Evidence, Program};
 use control::service::ServiceKind;
 use tracing::warn;
@@ -243,6 +243,15 @@ impl Running {
         let changes = config::changes(basis.config.text(), plan.config.text());
         let changes = changes.unwrap_or_default(); // both were parsed
         difference.obstacles.extend(fixed_obstacles(&fixed, &plan.fixed, &changes));
+        let is_reload = matches!(self.purpose, Purpose::Reload { .. });
+        let sessions = is_reload.then(|| programs.sessions().changes(&plan.config.sessions));
+        let sessions = match sessions.transpose() {
+            Ok(sessions) => sessions.unwrap_or_default(),
+            Err(refusal) => {
+                difference.obstacles.push(refusal.to_string());
+                Vec::new()
+            }
+        };
         if let Some(rest) = rest {
             self.report.notices.extend(rest.notices);
             difference.obstacles.extend(rest.obstacles);
@@ -282,6 +291,7 @@ impl Running {
         }
         if !matches!(self.purpose, Purpose::Undo { .. }) {
             self.report.steps = difference.shown();
+            self.report.steps.extend(sessions.into_iter().map(session_step));
         }
         self.report.notices.append(&mut difference.notices);
         let news = plan.warnings.iter().filter(|it| !basis.warnings.contains(it));
@@ -465,6 +475,10 @@ impl Running {
         if let Purpose::Reload { .. } = self.purpose {
             let orphans = programs.new_orphans(&plan.config, |app| plan.wants(app));
             programs.remove_orphans(orphans);
+            // They were admitted when the change was planned, and an operator makes one change at a time.
+            if let Err(refusal) = programs.sessions_mut().replace(plan.config.sessions.clone()) {
+                warn!(%refusal, "the sessions stay as they were");
+            }
         }
         if restarts_kernel {
             programs.restart_kernel(now);
@@ -510,6 +524,11 @@ impl Basis {
         let configured = self.config.app(app).is_some() || config::DEFAULT_APPS.contains(&app);
         configured || self.deployment.knows(app) || self.inactive.iter().any(|it| it.name == app)
     }
+}
+
+/// The step that changes a session. The phrase has its name and what happens to it.
+fn session_step((session, why): (String, &'static str)) -> ChangeStep {
+    ChangeStep { action: Action::Update, program: format!("session {session}"), why: why.into() }
 }
 
 /// Why a change is not made whose app cannot be loaded.

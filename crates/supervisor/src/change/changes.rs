@@ -132,7 +132,10 @@ impl Changes {
                 !matches!(verb, AppVerb::Start | AppVerb::Stop | AppVerb::Restart)
             }
             Change::Reload { .. } | Change::Configure { .. } => true,
-            Change::Stage { .. } | Change::LogLevel { .. } | Change::LeaveSafeMode => false,
+            Change::Stage { .. }
+            | Change::LogLevel { .. }
+            | Change::LeaveSafeMode
+            | Change::Session { .. } => false,
         };
         if compares && programs.is_changing() {
             let why = "an earlier change waits for the end of a program; try again in a moment";
@@ -166,7 +169,9 @@ impl Changes {
                 let files = Arc::new(self.basis.deployment.new_package(fds)?);
                 Purpose::Stage { app: app.clone(), files }
             }
-            Change::LeaveSafeMode | Change::LogLevel { .. } => Purpose::Verb,
+            Change::LeaveSafeMode | Change::LogLevel { .. } | Change::Session { .. } => {
+                Purpose::Verb
+            }
         };
         self.effects.audit(audit::requested(who, &what, report.id));
         let named = audit::named(&change).map(str::to_owned);
@@ -194,6 +199,7 @@ impl Changes {
                 running.begin_verb(app, verb, programs, now)
             }
             Change::LogLevel { app, level } => running.set_log_level(&app, level, programs),
+            Change::Session { session, values } => running.set_session(&session, &values, programs),
             Change::LeaveSafeMode => running.leave_safe_mode(programs, now),
             _ => running.begin_planning(&mut self.basis, programs),
         };

@@ -1,4 +1,4 @@
-//! Stops, starts and restarts one app, and sets the level of its log, without a look at the configuration.
+//! Stops, starts and restarts one app, sets the level of its log, and adjusts a session, without a look at the configuration.
 
 use std::time::Instant;
 
@@ -105,6 +105,23 @@ impl Running {
             }
             Err(why) => ChangeState::Refused { why },
         }
+    }
+
+    /// Changes what is reserved for a session. Returns the change's state.
+    pub(super) fn set_session(
+        &mut self,
+        session: &str,
+        values: &[(String, u64)],
+        programs: &mut Programs,
+    ) -> ChangeState {
+        if let Err(why) = programs.sessions_mut().adjust(session, values) {
+            return ChangeState::Refused { why };
+        }
+        let values: Vec<String> =
+            values.iter().map(|(key, value)| format!("{key} is {value}")).collect();
+        let (action, program) = (Action::Update, format!("session {session}"));
+        self.report.steps.push(ChangeStep { action, program, why: values.join(", ") });
+        ChangeState::Done
     }
 
     /// Begins what an operator requests for one app. Returns the change's state.

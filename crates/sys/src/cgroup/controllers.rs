@@ -33,16 +33,8 @@ pub(super) struct ControllerDir {
 
 /// The directory of each controller, or why there is none, from the texts of [`OWN`] and [`MOUNTS`].
 pub(super) fn find(own: &str, mounts: &str) -> Vec<(Controller, Result<ControllerDir, String>)> {
+    let first = |name: &str| first(own, mounts, name);
     let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::of).collect();
-    let first = |name: &str| {
-        let path = own.lines().filter_map(split).find_map(|(controllers, path)| {
-            controllers.split(',').any(|it| it == name).then_some(path)
-        })?;
-        let has = |mount: &&Mount| {
-            mount.version == Version::V1 && mount.options.iter().any(|it| it == name)
-        };
-        mounts.iter().filter(has).find_map(|mount| mount.dir_of(path))
-    };
     let second = || {
         let path = own.lines().filter_map(split).find(|(controllers, _)| controllers.is_empty())?.1;
         let mut mounts = mounts.iter().filter(|mount| mount.version == Version::V2);
@@ -64,6 +56,16 @@ pub(super) fn find(own: &str, mounts: &str) -> Vec<(Controller, Result<Controlle
         Err(format!("the controller {name} was not delegated to {}", dir.display()))
     };
     Controller::ALL.into_iter().map(|controller| (controller, one(controller))).collect()
+}
+
+/// The directory of the group of this process for the controller `name` of version 1, from the texts of [`OWN`] and [`MOUNTS`].
+pub(super) fn first(own: &str, mounts: &str, name: &str) -> Option<PathBuf> {
+    let path = own.lines().filter_map(split).find_map(|(controllers, path)| {
+        controllers.split(',').any(|it| it == name).then_some(path)
+    })?;
+    let has =
+        |mount: &Mount| mount.version == Version::V1 && mount.options.iter().any(|it| it == name);
+    mounts.lines().filter_map(Mount::of).filter(has).find_map(|mount| mount.dir_of(path))
 }
 
 /// A line of [`OWN`]: the controllers and the path.

@@ -91,13 +91,12 @@ pub(super) fn limit(
                 }
                 written => written?,
             }
-            let shares = (SHARES * weight(bounds) / 100).clamp(2, 262_144);
-            write(dir, "cpu.shares", &shares.to_string())?;
+            set_weight(version, dir, bounds.weight)?;
         }
         (Controller::Cpu, Version::V2) => {
             let quota = quota_us(bounds).map_or("max".to_owned(), |quota| quota.to_string());
             write(dir, "cpu.max", &format!("{quota} {}", PERIOD.as_micros()))?;
-            write(dir, "cpu.weight", &weight(bounds).clamp(1, 10_000).to_string())?;
+            set_weight(version, dir, bounds.weight)?;
         }
         (Controller::Pids, _) => {
             let most = bounds.tasks.map_or("max".to_owned(), |most| most.to_string());
@@ -139,8 +138,16 @@ fn quota_us(bounds: &Bounds) -> Option<u64> {
     bounds.cpu.map(|thousandths| (period.saturating_mul(thousandths) / 1_000).max(least))
 }
 
-fn weight(bounds: &Bounds) -> u64 {
-    if bounds.weight == 0 { 100 } else { bounds.weight.into() }
+/// Sets the share of contended processors of the group `dir`, where 100 is the default; 0 for the default.
+pub(super) fn set_weight(version: Version, dir: &Path, weight: u32) -> io::Result<()> {
+    let weight: u64 = if weight == 0 { 100 } else { weight.into() };
+    match version {
+        Version::V1 => {
+            let shares = (SHARES * weight / 100).clamp(2, 262_144);
+            write(dir, "cpu.shares", &shares.to_string())
+        }
+        Version::V2 => write(dir, "cpu.weight", &weight.clamp(1, 10_000).to_string()),
+    }
 }
 
 /// Reads the usage of the group `dir` for `controller`. `times`: the directory with the processor time of version 1.
@@ -210,7 +217,7 @@ fn allow_absent(result: io::Result<()>) -> io::Result<()> {
     })
 }
 
-fn read(dir: &Path, file: &str) -> io::Result<String> {
+pub(super) fn read(dir: &Path, file: &str) -> io::Result<String> {
     fs::read_to_string(dir.join(file)).map_err(|error| named(file, &error))
 }
 

@@ -17,6 +17,7 @@
 
 mod controllers;
 mod files;
+pub mod partition;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -291,6 +292,16 @@ impl Group {
     /// `/proc`, takes a living monitor for one that has ended.
     pub fn is_removed(error: &io::Error) -> bool {
         error.raw_os_error() == Some(libc::ENODEV) || error.kind() == io::ErrorKind::NotFound
+    }
+
+    /// Sets its share of contended processors relative to the default of 100.
+    ///
+    /// # Errors
+    /// There is no group for processor time, or the system refuses.
+    pub fn set_weight(&self, weight: u32) -> io::Result<()> {
+        let cpu = self.controllers.iter().find(|it| it.controller == Controller::Cpu);
+        let cpu = cpu.ok_or_else(|| io::Error::other("no cgroup counts its processor time"))?;
+        files::set_weight(cpu.version, &cpu.dir, weight)
     }
 
     /// Its usage.

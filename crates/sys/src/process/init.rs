@@ -367,9 +367,12 @@ mod tests {
         let Some((mut child, _control, _output)) = shell("exec sleep 31415.3") else { return };
         let pid = until("it runs", || with_argument("31415.3").first().copied());
         assert_eq!(child.pid(), pid);
+        let held = child.hold().unwrap();
+        assert_eq!(held.pid(), pid);
         let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
         rustix::process::kill_process(pid, Signal::KILL).unwrap();
         assert_eq!(wait_for(&mut child), Exit::Signal(libc::SIGKILL));
+        assert!(!held.exists() && child.hold().is_none());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rustix::thread::{
 };
 
 /// The capabilities that the monitor keeps, with their uses.
-const KEPT_BY_MONITOR: [CapabilitySet; 13] = [
+const KEPT_BY_MONITOR: [CapabilitySet; 14] = [
     CapabilitySet::CHOWN,            // the admin socket's group
     CapabilitySet::DAC_OVERRIDE,     // objects and configurations in directories of others
     CapabilitySet::DAC_READ_SEARCH,  // the same
@@ -22,6 +22,7 @@ const KEPT_BY_MONITOR: [CapabilitySet; 13] = [
     CapabilitySet::SETPCAP,          // children shrink their bounding sets
     CapabilitySet::SETUID,           // users of children
     CapabilitySet::SYS_ADMIN,        // namespaces, roots and host names of children
+    CapabilitySet::SYS_NICE,         // reserved processor time of zones and workers
     CapabilitySet::SYS_PTRACE,       // the paths in refused calls
     CapabilitySet::SYS_RESOURCE,     // limits of children
 ];

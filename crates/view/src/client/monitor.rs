@@ -9,6 +9,7 @@ use control::change::{ChangeReport, ChangeRequest};
 use control::incident::{Incident, IncidentId};
 use control::northbound::TokenRecord;
 use control::operator::{OperatorReply, OperatorRequest, ProgramUsage, Status};
+use control::session::SessionReport;
 use sdk::services::Service;
 use serde::Serialize;
 use sys::channel::Channel;
@@ -174,6 +175,17 @@ impl Monitor {
         }
     }
 
+    /// Lists the sessions.
+    ///
+    /// # Errors
+    /// The monitor does not reply, or refuses.
+    pub fn sessions(&self) -> Result<Vec<SessionReport>, ClientError> {
+        match self.request(&OperatorRequest::Sessions)? {
+            (OperatorReply::Sessions(sessions), _) => Ok(sessions),
+            (reply, _) => Err(refusal(reply)),
+        }
+    }
+
     /// Lists the tokens of the HTTP interface.
     ///
     /// # Errors
@@ -275,6 +287,7 @@ fn refusal(reply: OperatorReply) -> ClientError {
         | OperatorReply::RevokedUser { .. }
         | OperatorReply::Service
         | OperatorReply::Change(_)
+        | OperatorReply::Sessions(_)
         | OperatorReply::Incidents { .. } => ClientError::Unexpected { peer: "the monitor" },
     }
 }

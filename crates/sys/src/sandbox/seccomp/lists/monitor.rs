@@ -75,6 +75,8 @@ pub(super) const MONITOR: &[SyscallRule] = &[
     always("munlock", libc::SYS_munlock), // keys
     always("get_robust_list", libc::SYS_get_robust_list), // C programs
     always("sched_setscheduler", libc::SYS_sched_setscheduler), // children
+    always("sched_setattr", libc::SYS_sched_setattr), // reserved processor time of zones and workers
+    always("sched_getattr", libc::SYS_sched_getattr), // the same
     always("sendmmsg", libc::SYS_sendmmsg), // the broker: names
     always("recvmmsg", libc::SYS_recvmmsg), // the broker: names
     always("truncate", libc::SYS_truncate), // files of state
