@@ -72,6 +72,18 @@ fn receive(socket: &UdpSocket, is_over: &AtomicBool) -> Vec<u8> {
     }
 }
 
+/// The runs of packets that did not arrive, each with its first number and its length.
+fn lost_runs(times: &[u8]) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for (number, _) in times.iter().enumerate().filter(|(_, times)| **times == 0) {
+        match runs.last_mut() {
+            Some((first, length)) if *first + *length == number => *length += 1,
+            _ => runs.push((number, 1)),
+        }
+    }
+    runs
+}
+
 /// Has `watcher` receive a copy of the packets between a switch and its neighbours in the ring, in one direction.
 fn mirror(
     lab: &Lab,
@@ -184,7 +196,8 @@ fn paths_move(lab: &Lab, of: Of) -> anyhow::Result<()> {
     );
     ensure!(
         (lost, repeated, looped) == (0, 0, 0),
-        "{lost} lost, {repeated} repeated, {looped} looped"
+        "{lost} lost, {repeated} repeated, {looped} looped; runs of lost packets (first, length): {:?}",
+        lost_runs(&times)
     );
     rosemary.must_run()?;
     Ok(())
