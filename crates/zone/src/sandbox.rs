@@ -46,7 +46,7 @@ pub fn confine_for(
     Ok(confined.objects.into_iter().next())
 }
 
-/// Returns the app's code, if it has the digest `sha256`: `copy` in the private root directory, which is read-only by now, or else the
+/// Returns the app's code after a check of its digest `sha256`: `copy` in the private root directory, which is read-only by now, or else the
 /// sealed memory `object`. Nobody can change either between the check and the load.
 ///
 /// # Errors
