@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help simulate build python faucet ryu release install ui ui-test deb demo check publish-check loom test schemathesis hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
+.PHONY: help simulate build wasm python faucet ryu release install ui ui-test deb demo check publish-check loom test schemathesis hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -20,6 +20,14 @@ help: ## this list
 build: ## compile the programs and the bundled apps into target/debug
 	@.ci/need cargo cc
 	cargo build --workspace --bins --examples
+
+# Two builds: in one, the host would contain the compiler. PROFILE=release after `make release`.
+WASM_PROFILE := $(if $(filter release,$(PROFILE)),--release)
+
+wasm: ## the programs that compile and host apps in WebAssembly, in target/debug (PROFILE=release): minutes
+	@.ci/need cargo cc
+	cargo build $(WASM_PROFILE) --package rosemary-wasm --features host --bin rosemary-wasm
+	cargo build $(WASM_PROFILE) --package rosemary-wasm --features compiler --bin rosemary-compile
 
 release: ## compile the optimised programs and apps into target/release, for `make install`
 	@.ci/need cargo cc
@@ -107,6 +115,8 @@ check: loom ## format, lints, unit tests, links of the documents: minutes
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy --workspace --test '*' -- -D warnings
+	cargo clippy --package rosemary-wasm --features host,compiler --all-targets -- -D warnings
+	cargo test --package rosemary-wasm --features host,compiler
 	@mkdir -p target
 	cargo test --workspace -- --show-output 2>&1 | tee $(UNIT_LOG)
 	@docs/build.py target/book/src
@@ -151,8 +161,8 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 	done
 
 # The page comes first: rosemary-northbound contains it, and would be compiled again.
-test: ui check simulate build python ## everything: check, a simulation, the system tests against Open vSwitch, the page in Chromium, generated requests to the API
-	@.ci/need $(LAB) chromium node setpriv openssl minisign ovs-pki tshark mn strace gdb faketime zsh curl promtool vtep-ctl
+test: ui check simulate build wasm python ## everything: check, a simulation, the system tests against Open vSwitch, the page in Chromium, generated requests to the API
+	@.ci/need $(LAB) chromium node setpriv openssl minisign ovs-pki tshark mn strace gdb faketime zsh curl promtool vtep-ctl clang wasm-ld
 	target/python/bin/python3 -m unittest discover --start-directory python/tests
 	target/python/bin/python3 -m unittest discover --start-directory experiments/tests
 	@etc/make-ryu.sh $(RYU)

@@ -30,6 +30,7 @@ CRATES = {
     "ovsdb": ("the database of a switch", "correct or update the server of the switch's database"),
     "openflow": ("messages of OpenFlow that cannot be decoded or encoded", "correct the program or switch that made the message"),
     "zone": ("the end of an app's zone", "correct the app; its log has the details"),
+    "wasm": ("the end of the zone of an app in WebAssembly, and the compiler", "correct the app; its log has the details"),
     "security": ("the program that inspects packages", "build and sign the package again"),
     "services": ("the log and the storage", "look at the disk and the permissions of the state directory"),
     "view": ("queries of a running Rosemary", "ask again; `rosemary status` shows what runs"),

@@ -53,10 +53,18 @@ install -d "$to"/{bin,libexec/rosemary,lib/rosemary/apps,lib/systemd/system,incl
   "$to"/share/{man/man1,man/man5,doc/rosemary,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
 install -m 755 "$build/rosemary" "$build/ofbench" "$to/bin"
 install -m 755 "${programs[@]/#/$build/}" "$to/libexec/rosemary"
+wasm=("$build"/rosemary-wasm "$build"/rosemary-compile)
+if [ -f "${wasm[0]}" ] && [ -f "${wasm[1]}" ]; then
+  install -m 755 "${wasm[@]}" "$to/libexec/rosemary"
+else
+  echo "install: apps in WebAssembly cannot run: their programs are missing; type: make wasm PROFILE=release, then make install" >&2
+fi
 for app in "${apps[@]}"; do
   install -m 644 "$build/examples/lib$app.so" "$to/lib/rosemary/apps/${app//_/-}.so"
 done
+install -d "$to/include/rosemary/wasm"
 install -m 644 crates/sdk/c/*.h "$to/include/rosemary"
+install -m 644 crates/sdk/c/wasm/* "$to/include/rosemary/wasm"
 # Without line tables it has a third of the size; names of functions stay.
 install -m 644 "$build/examples/librosemary_wanted.a" "$to/lib/rosemary"
 ! command -v strip >/dev/null ||

@@ -15,6 +15,7 @@ const OF_MODULES: ZoneProgram = ZoneProgram {
     profile: Profile::Python,
     hosts: &[Hosting::PYTHON, Hosting::RYU],
     has_watched: true,
+    maps_sealed: false,
 };
 
 /// Receives the app from the monitor and confines this process. Returns the zone, or `None` if the monitor wanted to know

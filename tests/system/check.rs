@@ -62,7 +62,10 @@ const MISTAKES: &[(&str, &[(&str, &str)])] = &[
     ("[[app]]\nname = \"a\"\nobject = \"a.so\"\n", &[("3:10", "/etc/rosemary/a.so; build it")]),
     ("[[app]]\nname = \"a\"\nobject = \"text\"\n", &[("3:10", "it is not a shared object")]),
     ("[[app]]\nname = \"broken\"\n", &[("2:8", "it is not signed")]),
-    ("APP host = \"krnel\"", &[("3:8", "expected \"user\", \"kernel\", \"python\" or \"ryu\"")]),
+    (
+        "APP host = \"krnel\"",
+        &[("3:8", "expected \"user\", \"kernel\", \"python\", \"ryu\" or \"wasm\"")],
+    ),
     ("APP config = \"rules\"", &[("3:10", "/etc/rosemary/rules")]),
     ("APP capabilities = [\"flow.wrte\"]", &[("3:17", "did you mean \"flow.write\"?")]),
     ("APP capabilities = [\"fs.read:/run/rosemary\"]", &[("3:16", "/run/rosemary")]),

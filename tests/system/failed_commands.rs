@@ -75,8 +75,8 @@ fn configuration_mistake_is_reported_with_its_line() {
             ("stge = \"guard\"", "unknown key \"stge\" in [[app]]; did you mean `stage`?"),
             ("stage = \"gard\"", "stage is \"gard\"; expected \"guard\", \"control\" or"),
             (
-                "host = \"wasm\"",
-                "host is \"wasm\"; expected \"user\", \"kernel\", \"python\" or \"ryu\"",
+                "host = \"moon\"",
+                "host is \"moon\"; expected \"user\", \"kernel\", \"python\", \"ryu\" or \"wasm\"",
             ),
         ] {
             let error = up(&format!("{app}{more}\n"))?;

@@ -87,5 +87,6 @@ mod topology;
 mod trace;
 mod two_rosemarys;
 mod wanted;
+mod wasm;
 mod wire;
 mod workers;

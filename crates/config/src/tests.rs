@@ -158,7 +158,7 @@ fn mistake_names_line_found_and_expected_value() {
         (app("stage = 1.5"), 4, "stage is 1.5", "\"guard\""),
         (app("fail = \"open\""), 4, "fail", "stage = \"guard\""),
         (app("stage = \"guard\"\nfail = true"), 5, "fail is true", "\"open\" or \"closed\""),
-        (app("host = \"moon\""), 4, "\"moon\"", "\"user\", \"kernel\", \"python\" or"),
+        (app("host = \"moon\""), 4, "\"moon\"", "\"user\", \"kernel\", \"python\", \"ryu\" or"),
         (app("enabled = \"yes\""), 4, "enabled is \"yes\"", "true or false"),
         (app("ethertypes = [0x0806, 1]"), 4, "ethertypes is 1;", "0x0806 for ARP"),
         (app("ethertypes = []"), 4, "an empty list", "remove the key"),

@@ -122,8 +122,17 @@ impl Hosting {
         ..PYTHON
     });
 
+    /// A module of WebAssembly in a zone.
+    pub const WASM: Self = Self(&Properties {
+        name: "wasm",
+        language: "WebAssembly",
+        extension: Some("wasm"),
+        keys: &["options"],
+        ..USER
+    });
+
     /// All hostings. Of those with one extension, the first is that of a file for which the configuration names none.
-    pub const ALL: [Self; 4] = [Self::USER, Self::KERNEL, Self::PYTHON, Self::RYU];
+    pub const ALL: [Self; 5] = [Self::USER, Self::KERNEL, Self::PYTHON, Self::RYU, Self::WASM];
 
     /// A hosting with these properties that is not in [`ALL`](Self::ALL), for tests.
     pub const fn of(properties: &'static Properties) -> Self {

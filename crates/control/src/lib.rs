@@ -7,6 +7,7 @@
 //! | [`zone`] | monitor | zone |
 //! | [`service`] | monitor | service |
 //! | [`security`] | monitor, `rosemary app` | `rosemary-security` |
+//! | [`wasm`] | monitor | `rosemary-compile` |
 //! | [`northbound`] | monitor | northbound |
 //! | [`operator`] | operator's command, northbound | monitor |
 //! | [`query`] | operator's command, northbound | kernel |
@@ -43,4 +44,5 @@ pub mod sabotage;
 pub mod security;
 pub mod service;
 pub mod session;
+pub mod wasm;
 pub mod zone;

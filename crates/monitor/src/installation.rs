@@ -68,6 +68,22 @@ impl Installation {
         program("rosemary-northbound", &self.own)
     }
 
+    /// Finds the program that hosts apps in WebAssembly.
+    ///
+    /// # Errors
+    /// [`StartError::Missing`].
+    pub fn wasm_host(&self) -> Result<PathBuf, StartError> {
+        find("rosemary-wasm", &self.own, FOR_WASM)
+    }
+
+    /// Finds the program that compiles apps in WebAssembly.
+    ///
+    /// # Errors
+    /// [`StartError::Missing`].
+    pub fn wasm_compiler(&self) -> Result<PathBuf, StartError> {
+        find("rosemary-compile", &self.own, FOR_WASM)
+    }
+
     #[cfg(test)]
     pub(crate) fn of(own: &str) -> Self {
         Self { kernel: "/".into(), zone: "/".into(), own: own.into() }
@@ -146,9 +162,16 @@ impl Installation {
 /// # Errors
 /// [`StartError::Missing`].
 pub fn program(name: &'static str, own: &Path) -> Result<PathBuf, StartError> {
+    find(name, own, "build it with `cargo build --workspace`")
+}
+
+/// How to get the programs for apps in WebAssembly, which a build of the workspace does not make.
+const FOR_WASM: &str = "build it with `make wasm`";
+
+fn find(name: &'static str, own: &Path, hint: &'static str) -> Result<PathBuf, StartError> {
     let installed = prefixes(own).map(|prefix| prefix.join(LIBEXEC).join(name));
     let looked: Vec<PathBuf> = iter::once(own.join(name)).chain(installed).collect();
-    first(name.into(), &looked, "build it with `cargo build --workspace`")
+    first(name.into(), &looked, hint)
 }
 
 /// The prefixes of the installations that a program in the directory `own` may use: its own, if it is installed, and /usr.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use config::Require;
 use control::app::AppId;
+use control::hosting::Hosting;
 use control::log::LogLevel;
 use control::zone::ZoneSandbox;
 use sdk::services::Service;
@@ -81,6 +82,7 @@ fn with_tables(mut limits: Limits, services: impl Iterator<Item = Service>) -> L
 /// The files of an app on this machine.
 #[derive(Debug)]
 struct Files {
+    host: Hosting,
     object: Object,
     config: ConfigFile,
     others: Option<Box<dyn OtherFiles>>,
@@ -90,7 +92,7 @@ impl Files {
     fn of(spec: &supervisor::spec::AppSpec, object: Object) -> Self {
         let config = ConfigFile::new(spec.keys.config.clone());
         let others = hosting::of(spec.runtime.host).other_files(spec, &object);
-        Self { object, config, others }
+        Self { host: spec.runtime.host, object, config, others }
     }
 }
 
@@ -98,7 +100,11 @@ impl FileSource for Files {
     fn read(&mut self, app: &str) -> Result<Contents, String> {
         let files = read(&mut self.object, &mut self.config, self.others.as_deref(), app)?;
         let object = self.object.sealed().ok_or("it has no object")?;
-        Ok(Contents { object, files })
+        let (code, code_sha256) = match hosting::of(self.host).code(&files.sha256)? {
+            Some(code) => code,
+            None => (object, files.sha256.clone()),
+        };
+        Ok(Contents { code, code_sha256, files })
     }
 
     fn refusal(&self) -> Option<&str> {

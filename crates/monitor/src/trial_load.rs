@@ -102,10 +102,13 @@ fn reply(app: &mut App, never: &[PathBuf], require: Require) -> io::Result<ZoneR
     config.read().map_err(io::Error::other)?;
     let config = sys::shm::sealed_copy("config", config.content())?;
     let sha256 = app.object.read(app.spec.name())?.to_owned();
+    let host = hosting::of(app.spec.runtime.host);
+    let code = host.code(&sha256).map_err(io::Error::other)?;
+    let sha256 = code.as_ref().map_or(sha256, |(_, of_code)| of_code.clone());
     let users = Users::find().map_err(io::Error::other)?;
     let id = AppId(u16::MAX); // no app has it
     let App { spec, object, .. } = app;
-    let settings = hosting::of(spec.runtime.host).settings(spec, object);
+    let settings = host.settings(spec, object);
     let mut sockets = Sockets::of(settings.listeners.clone());
     sockets.listen_nowhere()?;
     let request = ZoneRequest::Load {
@@ -130,7 +133,7 @@ fn reply(app: &mut App, never: &[PathBuf], require: Require) -> io::Result<ZoneR
         provides: None, // it publishes nothing before an event
         guest: Box::new(settings),
     };
-    let sealed = object.sealed();
+    let sealed = code.map(|(code, _)| code).or_else(|| object.sealed());
     let files = sealed.iter().map(|object| object.as_fd()).chain([config.as_fd()]);
     let files: Vec<BorrowedFd<'_>> = files.chain(sockets.fds()).collect();
     let process = OneShot::start(&spec.runtime.program, &request, &files)?;

@@ -33,8 +33,10 @@ impl Fingerprint {
 /// The files of an app, as they were read.
 #[derive(Debug, Clone)]
 pub struct Contents {
-    /// Its object, in sealed memory.
-    pub object: Fd,
+    /// The bytes that its host runs, in sealed memory: its object, or what was made of the object.
+    pub code: Fd,
+    /// The digest of these bytes.
+    pub code_sha256: String,
     /// What identifies the files; it has the app's own configuration.
     pub files: Fingerprint,
 }

@@ -27,6 +27,7 @@
 //! | [`table`] | a table of records that one process writes and others read |
 //! | [`text`] | escapes text of others for display, and writes bytes as digits |
 //! | [`random`] | reads random numbers |
+//! | `wasm` | maps the compiled code of a WebAssembly module, behind the feature `wasm` |
 //! | `testing` | a counting allocator and forked children for tests, behind the feature `testing` |
 //! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
 //!
@@ -62,3 +63,5 @@ pub mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod text;
+#[cfg(feature = "wasm")]
+pub mod wasm;

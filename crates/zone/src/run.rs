@@ -57,8 +57,12 @@ const CONTROL_NS: u64 = 10_000_000;
 const MAX_UNRUNG_NS: u64 = 100_000;
 
 /// The program whose apps are shared objects.
-const OF_SHARED_OBJECTS: ZoneProgram =
-    ZoneProgram { profile: Profile::Zone, hosts: &[Hosting::USER], has_watched: false };
+const OF_SHARED_OBJECTS: ZoneProgram = ZoneProgram {
+    profile: Profile::Zone,
+    hosts: &[Hosting::USER],
+    has_watched: false,
+    maps_sealed: false,
+};
 
 /// Runs a zone until the monitor stops it or the app fails. Sends the error to the monitor.
 ///

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use control::zone::{TMP, ZoneReply, ZoneSandbox};
 use rustix::fs::Access;
@@ -14,19 +15,18 @@ use tracing::warn;
 
 use crate::run::{Code, ZoneError};
 
-/// Confines this process according to `settings`, reports the result to the monitor, and returns `object` if it has the
-/// digest `sha256`. The process keeps the other descriptors, too.
+/// Confines this process according to `settings` and reports the result to the monitor. Copies `object` into the private root
+/// directory, if there is one, and returns the path of the copy. The process keeps the other descriptors.
 ///
 /// # Errors
-/// [`ZoneError`]: the object must not be used.
+/// [`ZoneError`]: no object must be used.
 pub fn confine_for(
     monitor: &Channel,
     profile: Profile,
-    (object, keep): (OwnedFd, &[BorrowedFd<'_>]),
+    (object, keep): (Option<BorrowedFd<'_>>, &[BorrowedFd<'_>]),
     settings: &ZoneSandbox,
-    sha256: &str,
-) -> Result<Code, ZoneError> {
-    let confined = confine(monitor, profile, (&[object.as_fd()], keep), settings)
+) -> Result<Option<PathBuf>, ZoneError> {
+    let confined = confine(monitor, profile, (object.as_slice(), keep), settings)
         .map_err(ZoneError::Confine)?;
     let gaps = confined.report.gaps_text().filter(|_| settings.full);
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
@@ -43,9 +43,16 @@ pub fn confine_for(
             warn!(%path, %error, "the app's user may not read a path that fs.read grants; let others read it (chmod o+r)");
         }
     }
-    // With a private root directory, from the copy there, which is read-only by now; otherwise from the sealed memfd.
-    // Nobody can change either between the check of the digest and the load.
-    if let Some(copy) = confined.objects.into_iter().next() {
+    Ok(confined.objects.into_iter().next())
+}
+
+/// Returns the app's code after a check of its digest `sha256`: `copy` in the private root directory, which is read-only by now, or else the
+/// sealed memory `object`. Nobody can change either between the check and the load.
+///
+/// # Errors
+/// [`ZoneError`]: the object must not be used.
+pub fn checked(object: OwnedFd, copy: Option<PathBuf>, sha256: &str) -> Result<Code, ZoneError> {
+    if let Some(copy) = copy {
         drop(object);
         check(&File::open(&copy).map_err(ZoneError::Load)?, sha256)?;
         Ok(Code::Copy(copy))

@@ -31,7 +31,7 @@ impl App {
     pub(crate) fn of(
         settings: AppConfig,
         policy: Policy,
-        (object, origin): (Object, Origin),
+        (mut object, origin): (Object, Origin),
         config: &Config,
         installation: &Installation,
     ) -> Result<Self, StartError> {
@@ -48,6 +48,7 @@ impl App {
         let runtime = hosting::of(outside)
             .runtime(&keys.name, installation)
             .map_err(|error| error.at(config.position_of_app(&keys.name, "host")))?;
+        hosting::of(runtime.host).prepare(&keys.name, &mut object, installation);
         keys.limits = keys.limits.with_rings(config.tuning.ring);
         let hang = keys.hang.or(config.hang).unwrap_or(DEFAULT_LONGEST_CALL);
         let restart = keys.restart.over(config.supervision.apps);

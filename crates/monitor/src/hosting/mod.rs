@@ -8,17 +8,20 @@ mod echo;
 pub mod python;
 mod shared_object;
 mod sockets;
+mod wasm;
 
 use std::fmt;
 
 use control::hosting::Hosting;
 use control::zone::GuestSettings;
+use supervisor::effects::Fd;
 use supervisor::files::ModuleHashes;
 use supervisor::spec::{AppSpec, Runtime};
 
 use self::python::Python;
 use self::shared_object::SharedObject;
 pub(crate) use self::sockets::Sockets;
+use self::wasm::Wasm;
 use crate::error::StartError;
 use crate::installation::Installation;
 use crate::object::Object;
@@ -40,12 +43,27 @@ pub(crate) trait Host: fmt::Debug + Sync {
     /// The remedy for an object that cannot be loaded, for the operator.
     fn remedy(&self) -> &'static str;
 
+    /// Makes the code of an object, if the zone runs other bytes than those of the object. This may wait for another program, so the
+    /// event loop does not call it.
+    fn prepare(&self, _app: &str, _object: &mut Object, _installation: &Installation) {}
+
+    /// The code of the object with this digest and the code's own digest; `None` if the zone runs the object itself.
+    ///
+    /// # Errors
+    /// Why there is none, as a phrase.
+    fn code(&self, _sha256: &str) -> Result<Option<Code>, String> {
+        Ok(None)
+    }
+
     /// The settings with which the zone runs the app. The descriptors of [`Sockets`] for the settings' `listeners` follow them.
     fn settings(&self, spec: &AppSpec, object: &Object) -> GuestSettings;
 
     /// The files beside the object whose change is a change of the app, if the hosting knows some.
     fn other_files(&self, spec: &AppSpec, object: &Object) -> Option<Box<dyn OtherFiles>>;
 }
+
+/// The bytes that a zone runs, with their SHA-256.
+pub(crate) type Code = (Fd, String);
 
 /// Files beside an app's object whose change is a change of the app.
 pub(crate) trait OtherFiles: fmt::Debug {
@@ -59,6 +77,7 @@ const HOSTS: &[(Hosting, &dyn Host)] = &[
     (Hosting::KERNEL, &SharedObject),
     (Hosting::PYTHON, &Python { host: Hosting::PYTHON }),
     (Hosting::RYU, &Python { host: Hosting::RYU }),
+    (Hosting::WASM, &Wasm),
     #[cfg(test)]
     (echo::ECHO, &echo::Echo),
 ];

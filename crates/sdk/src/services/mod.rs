@@ -84,7 +84,7 @@ impl AskError {
     const ALL: [Self; 3] = [Self::NotNamed, Self::TooMany, Self::TooLong];
 
     /// Returns its code in the ABI, which `ask` returns.
-    pub(crate) fn code(self) -> i64 {
+    pub fn code(self) -> i64 {
         match self {
             Self::NotNamed => -1,
             Self::TooMany => -2,

@@ -38,7 +38,7 @@ impl FileSource for Object {
         let object = self.bound.or_else(|| Some(content.versions.get(app)?.installed));
         let object = object.ok_or("there is no object")?;
         let files = Fingerprint { sha256: sha256(object), ..Fingerprint::default() };
-        Ok(Contents { object: content.fd.clone(), files })
+        Ok(Contents { code: content.fd.clone(), code_sha256: files.sha256.clone(), files })
     }
 
     fn refusal(&self) -> Option<&str> {

@@ -82,7 +82,12 @@ impl AppFiles {
 
     /// The object to run, in sealed memory.
     pub(super) fn object(&self) -> Option<Fd> {
-        self.in_use().map(|contents| contents.object.clone())
+        self.in_use().map(|contents| contents.code.clone())
+    }
+
+    /// The digest of [`object`](Self::object).
+    pub(super) fn object_sha256(&self) -> String {
+        self.in_use().map(|contents| contents.code_sha256.clone()).unwrap_or_default()
     }
 
     /// The configuration to run with.

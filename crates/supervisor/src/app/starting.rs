@@ -50,7 +50,7 @@ impl App {
         let load = ZoneRequest::Load {
             name: self.name.clone(),
             sandbox: self.zone_settings.sandbox.clone(),
-            sha256: self.files.sha256.clone().unwrap_or_default(),
+            sha256: self.files.object_sha256(),
             numbers: SwitchNumbers {
                 band: (self.spec.policy.band.lowest, self.spec.policy.band.highest),
                 groups: ends(self.id.groups()),

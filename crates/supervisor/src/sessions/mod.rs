@@ -17,7 +17,7 @@ mod tests;
 
 use config::Sessions as SessionKeys;
 use control::session::{
-    BEST_EFFORT, CpuReservation, Reservation, Resource, ResourceReport, SYSTEM,
+    BEST_EFFORT, CpuReservation, Reservation, Resource, ResourceReport, SYSTEM, SessionId,
 };
 
 use self::admission::{Machine, Refusal, Row, admit, capacity, free, kept, of_system};
@@ -115,6 +115,11 @@ impl Sessions {
     fn no_session(&self, name: &str) -> String {
         let names: Vec<&str> = self.rows.iter().map(|row| row.name.as_str()).collect();
         format!("there is no session {name:?}; the sessions are: {}", names.join(", "))
+    }
+
+    /// The session with this number; best effort if none has it.
+    pub fn row(&self, id: SessionId) -> &Row {
+        self.rows.iter().find(|row| row.id() == id).unwrap_or(&self.rows[1])
     }
 
     /// All sessions.

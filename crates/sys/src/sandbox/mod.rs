@@ -176,11 +176,12 @@ impl<'a> Sandbox<'a> {
         // Opened now: step 5 removes the path.
         let proc = namespaces::Proc::open();
         let mapped = self.mapped(&proc);
-        let first_to_end = if matches!(self.profile, Profile::Zone | Profile::Python) {
-            proc.write("oom_score_adj", "1000")
-        } else {
-            Ok(())
-        };
+        let first_to_end =
+            if matches!(self.profile, Profile::Zone | Profile::Wasm | Profile::Python) {
+                proc.write("oom_score_adj", "1000")
+            } else {
+                Ok(())
+            };
         let mut users = namespaces::enter_if_needed(&proc);
         namespaces::leave(self.network, &mut report);
         // After the new mount namespace: only a mount of this namespace can be moved into the new root.

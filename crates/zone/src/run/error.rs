@@ -52,6 +52,15 @@ pub enum ZoneError {
     /// The app's Python code could not be imported.
     #[error("the app could not be imported: {0}")]
     Import(String),
+    /// The app's module cannot run here: it lacks an export, or imports what the host does not have.
+    #[error("the app's module cannot run: {0}")]
+    Module(String),
+    /// The app's module trapped, or used too much processor time.
+    #[error("the app {0}")]
+    Trapped(String),
+    /// The process could not give up what only the load of the code needs.
+    #[error("could not forbid further code: {0}")]
+    Code(io::Error),
     /// The monitor sent an app that this program does not host.
     #[error("this program runs no app with host = {0:?}")]
     OtherHost(&'static str),
@@ -77,7 +86,9 @@ pub fn reported<T>(monitor: &Channel, result: Result<T, ZoneError>) -> Result<T,
     if let Err(error) = &result {
         let why = error.to_string();
         let reply = match error {
-            ZoneError::NotAnApp(_) | ZoneError::Import(_) => ZoneReply::Unfit { why },
+            ZoneError::NotAnApp(_) | ZoneError::Import(_) | ZoneError::Module(_) => {
+                ZoneReply::Unfit { why }
+            }
             ZoneError::Load(_) => ZoneReply::NotLoaded { why },
             _ => ZoneReply::Failed { why },
         };

@@ -26,6 +26,8 @@ pub struct Confined {
     pub host: ZoneHost,
     /// The app's code.
     pub code: Code,
+    /// The SHA-256 that the monitor named for the code.
+    pub sha256: String,
     /// How to run the code.
     pub guest: GuestParts,
 }
@@ -39,6 +41,8 @@ pub struct ZoneProgram {
     pub hosts: &'static [Hosting],
     /// Whether its apps have descriptors for which the event loop waits.
     pub has_watched: bool,
+    /// Whether it maps the code from the sealed memory that the monitor sent, instead of a copy in the private root directory.
+    pub maps_sealed: bool,
 }
 
 /// The app's code, with the digest that the monitor named.
@@ -132,11 +136,16 @@ pub fn confine(monitor: &Channel, program: &ZoneProgram) -> Result<Option<Confin
         Some(sandbox) => {
             let mut keep: Vec<BorrowedFd<'_>> = host.watched.own_fds().collect();
             keep.extend(guest.listeners.iter().map(OwnedFd::as_fd));
-            sandbox::confine_for(monitor, profile, (object, &keep), sandbox, &sha256)?
+            if program.maps_sealed {
+                keep.push(object.as_fd());
+            }
+            let copied = (!program.maps_sealed).then(|| object.as_fd());
+            let copy = sandbox::confine_for(monitor, profile, (copied, &keep), sandbox)?;
+            sandbox::checked(object, copy, &sha256)?
         }
         None => Code::Sealed(object),
     };
-    Ok(Some(Confined { host, code, guest }))
+    Ok(Some(Confined { host, code, sha256, guest }))
 }
 
 fn parts(

@@ -28,9 +28,11 @@ pub use self::watched::{EMULATED, watched};
 pub enum Profile {
     /// An app's zone.
     Zone,
+    /// The zone of WebAssembly apps.
+    Wasm,
     /// The zone of an app in Python.
     Python,
-    /// The program that checks packages.
+    /// A program that reads one file of others: that checks packages, or compiles WebAssembly modules.
     Security,
     /// The kernel and the apps in it.
     Kernel,
@@ -51,8 +53,9 @@ pub enum Profile {
 impl Profile {
     /// Every profile of a confined process.
     #[cfg(test)]
-    pub(super) const CONFINED: [Self; 9] = [
+    pub(super) const CONFINED: [Self; 10] = [
         Self::Zone,
+        Self::Wasm,
         Self::Python,
         Self::Security,
         Self::Kernel,
@@ -69,6 +72,7 @@ impl Profile {
         match self {
             Self::Kernel | Self::Broker | Self::Northbound | Self::Monitor => true,
             Self::Zone
+            | Self::Wasm
             | Self::Python
             | Self::Security
             | Self::Log
@@ -81,6 +85,17 @@ impl Profile {
     pub fn allowed(self) -> impl Iterator<Item = &'static SyscallRule> {
         let lists: &[&[SyscallRule]] = match self {
             Self::Zone => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, FILES, OLD_FILES, TMP, OLD_TMP],
+            Self::Wasm => &[
+                PROGRAM,
+                HOLDS,
+                OLD_PROGRAM,
+                CONTROL,
+                FILES,
+                OLD_FILES,
+                TMP,
+                OLD_TMP,
+                FURTHER_FILTER,
+            ],
             Self::Python => &[
                 PROGRAM,
                 LOCKS,
@@ -362,6 +377,13 @@ const CONTROL: &[SyscallRule] = &[
 const GIVEN_FILES: &[SyscallRule] = &[
     always("pread64", libc::SYS_pread64), // a package and its signature
     always("statx", libc::SYS_statx), // their sizes
+];
+
+/// A further filter of the process itself, for all its threads. Such a filter only refuses more. Without a listener for it: that would be
+/// a descriptor by which the process answers its own calls.
+#[rustfmt::skip]
+const FURTHER_FILTER: &[SyscallRule] = &[
+    when("seccomp", libc::SYS_seccomp, Condition::OneOf(1, &[1])), // SECCOMP_FILTER_FLAG_TSYNC: no executable memory after the load
 ];
 
 /// Reading files. The private root directory and Landlock decide which: libraries and granted files.

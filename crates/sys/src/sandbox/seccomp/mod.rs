@@ -62,6 +62,16 @@ pub(super) fn restrict_monitor() -> io::Result<()> {
     install(&program, 0).map(drop)
 }
 
+/// Refuses this process all memory that becomes executable from now on, and any further filter.
+///
+/// A host of WebAssembly calls this after it has mapped the compiled code and before it runs it.
+///
+/// # Errors
+/// The system refuses: the process must run no code of an app.
+pub fn forbid_new_code() -> io::Result<()> {
+    install(&program::without_new_code(), libc::SECCOMP_FILTER_FLAG_TSYNC).map(drop)
+}
+
 fn install(program: &[libc::sock_filter], flags: libc::c_ulong) -> io::Result<i32> {
     let len = libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?;
     // The type asks for a mutable pointer, and the system only reads the program.

@@ -49,6 +49,7 @@ pub(super) struct Own {
 pub(super) fn compile(profile: Profile, own: Own, notifies: bool) -> Vec<sock_filter> {
     let refuse = match profile {
         Profile::Zone
+        | Profile::Wasm
         | Profile::Python
         | Profile::Security
         | Profile::Kernel
@@ -93,6 +94,24 @@ pub(super) fn compile(profile: Profile, own: Own, notifies: bool) -> Vec<sock_fi
         program.push(return_value(value));
     }
     program.push(return_value(refuse));
+    program
+}
+
+/// Compiles a filter that refuses calls that make memory executable, and further filters. It allows all others, as another filter
+/// decides about them.
+pub(super) fn without_new_code() -> Vec<sock_filter> {
+    let refuse = SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
+    let mut program =
+        vec![load(ARCH), jump_if_equal(ARCHITECTURE, 1, 0), return_value(refuse), load(NUMBER)];
+    for call in [libc::SYS_mmap, libc::SYS_mprotect, libc::SYS_pkey_mprotect] {
+        let body = masked(2, libc::PROT_EXEC.cast_unsigned(), 0, refuse);
+        program.push(jump_if_equal(number(call), 0, 5));
+        program.extend(body);
+    }
+    for call in [libc::SYS_seccomp, libc::SYS_shmat, libc::SYS_execve, libc::SYS_execveat] {
+        program.extend([jump_if_equal(number(call), 0, 1), return_value(refuse)]);
+    }
+    program.push(return_value(SECCOMP_RET_ALLOW));
     program
 }
 
@@ -287,6 +306,29 @@ mod tests {
             assert_eq!(run(&others, libc::SYS_openat, write), reported);
             assert_eq!(run(&others, libc::SYS_openat, [0; 6]), SECCOMP_RET_ALLOW, "to read");
         }
+    }
+
+    #[test]
+    fn no_memory_becomes_executable_after_the_last_filter() {
+        let program = without_new_code();
+        let protection = |bits: libc::c_int| [0, 0, u64::from(bits.cast_unsigned()), 0, 0, 0];
+        let writable = protection(libc::PROT_READ | libc::PROT_WRITE);
+        let executable = protection(libc::PROT_READ | libc::PROT_EXEC);
+        for call in [libc::SYS_mmap, libc::SYS_mprotect, libc::SYS_pkey_mprotect] {
+            assert_eq!(run(&program, call, writable), SECCOMP_RET_ALLOW);
+            assert_eq!(run(&program, call, executable), REFUSED);
+        }
+        assert_eq!(run(&program, libc::SYS_seccomp, [1, 0, 0, 0, 0, 0]), REFUSED);
+        assert_eq!(run(&program, libc::SYS_read, [0; 6]), SECCOMP_RET_ALLOW);
+        let before = compile(Profile::Wasm, OWN, true);
+        let tsync = u64::from(u32::try_from(libc::SECCOMP_FILTER_FLAG_TSYNC).unwrap());
+        assert_eq!(run(&before, libc::SYS_seccomp, [1, tsync, 0, 0, 0, 0]), SECCOMP_RET_ALLOW);
+        let listener = u64::from(u32::try_from(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER).unwrap());
+        assert_ne!(run(&before, libc::SYS_seccomp, [1, listener, 0, 0, 0, 0]), SECCOMP_RET_ALLOW);
+        assert_ne!(
+            run(&compile(Profile::Zone, OWN, true), libc::SYS_seccomp, [1, tsync, 0, 0, 0, 0]),
+            SECCOMP_RET_ALLOW
+        );
     }
 
     #[test]
