@@ -349,7 +349,16 @@ const CLIENTS: &[(&str, &[InLanguages])] = &[
 const NOT_CLIENTS: &[(&str, &[&str])] = &[
     (
         "src/services/mod.rs",
-        &["from_number", "number", "is_for_apps", "named", "name", "table_slots", "read_right"],
+        &[
+            "from_number",
+            "code",
+            "number",
+            "is_for_apps",
+            "named",
+            "name",
+            "table_slots",
+            "read_right",
+        ],
     ),
     ("src/services/apps.rs", &["encode", "decode"]),
     ("src/topology/client.rs", &[]),

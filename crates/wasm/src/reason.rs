@@ -4,6 +4,7 @@
 const LONGEST: usize = 400;
 
 /// The most characters of a name.
+#[cfg(feature = "host")]
 const LONGEST_NAME: usize = 64;
 
 /// The beginning of an error with its causes, in one line.
