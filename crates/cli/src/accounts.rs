@@ -79,9 +79,9 @@ fn csv(accounts: &Accounts) -> String {
             sent_bytes,
         } = amounts;
         // Writing to a String cannot fail.
-        let _ = write!(
+        let _ = writeln!(
             text,
-            "{session},{member},{cpu_ns},{memory_byte_seconds},{received_messages},{received_bytes},{sent_messages},{sent_bytes}\n"
+            "{session},{member},{cpu_ns},{memory_byte_seconds},{received_messages},{received_bytes},{sent_messages},{sent_bytes}"
         );
     }
     text

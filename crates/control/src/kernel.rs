@@ -312,6 +312,8 @@ pub struct RefusedSwitch {
     pub address: SocketAddr,
     /// Why it was refused, as a phrase.
     pub why: String,
+    /// Whether the switch closed it, before its handshake was complete, and not the kernel.
+    pub closed_by_switch: bool,
 }
 
 /// A sign that another controller commands a switch. The kernel repeats it while it sees the sign.

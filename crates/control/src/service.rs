@@ -117,7 +117,7 @@ pub enum ServiceRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ovsdb: Option<OvsdbStart>,
     },
-    /// For [`ServiceKind::Ovsdb`]: the names of all apps that use the service, also of those that do not run at present. Rows of
+    /// For [`ServiceKind::Ovsdb`]: the names of all apps that use the service, also if an app does not run at present. Rows of
     /// other apps are removed.
     Apps {
         /// The names.
@@ -134,7 +134,7 @@ pub enum ServiceRequest {
     Stop,
 }
 
-/// What the service of databases needs to know.
+/// The settings of the service of databases.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OvsdbStart {
     /// The databases.

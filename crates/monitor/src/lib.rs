@@ -335,27 +335,20 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     log_start(&listeners, &dir, &config, apps.len());
     warn_of_apps(&apps, config.notices.iter().chain(&warnings));
     // Only now, since all these directories must exist to be resolved.
-    let never: Arc<[PathBuf]> = own.iter().map(|dir| config::fs_read::real(dir)).collect();
-    for app in &mut apps {
-        app.never = never.clone();
-    }
+    let never = keep_away(&mut apps, &own);
     let workers = options.workers(&config);
-    // A value that is not Unicode is not valid either, and must not count as unset.
-    let variable = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
     let tuning = config::with_environment(options.tuning(&config), variable)?;
     let running: Vec<_> = numbers.iter().copied().zip(apps.iter().map(choice::App::name)).collect();
     let absent = numbers::absent(&state, &running, &config)?;
     let id = numbers::installation(&state)?;
-    let (partition, without_partition) = match machine::partition(options, &config) {
-        Ok(partition) => (partition, None),
-        Err(why) => (None, Some(why)),
-    };
+    let partition = machine::partition(options, &config);
+    let without_partition = partition.as_ref().err().cloned();
+    let partition = partition.ok().flatten();
     let keys = keys.map(Rc::new);
-    let databases =
-        OvsdbStart { databases: config.ovsdb.clone(), tls: keys.is_some(), installation: id };
-    let kernel_keys = keys.clone();
+    let databases = databases(&config, keys.is_some(), id);
+    let own_keys = keys.clone();
     let settings =
-        KernelSettings { listeners, plain, keys: kernel_keys, workers, tuning, installation: id };
+        KernelSettings { listeners, plain, keys: own_keys, workers, tuning, installation: id };
     let machine = machine::find(&settings, &state_dir, partition.as_ref());
     let sessions = machine::admit(machine, &config)?;
     let mut incidents = IncidentStore::load(state.path());
@@ -390,10 +383,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let disk = Disk::new(planner, Rc::new(environment), overrides);
     let basis = Basis { deployment: Box::new(disk.clone()), config, inactive, warnings };
     let mut supervisor = Supervisor::new(parts, basis, options.end_with_apps);
-    if options.safe_mode {
-        let why = "an operator requested it with --safe-mode";
-        supervisor.begin_safe_mode(why, Instant::now());
-    }
+    begin_safe_mode(options, &mut supervisor);
     supervisor.programs().warn_of_apps_in_kernel();
     let programs = (supervisor, processes, effects);
     let stores = (incidents, account_store);
@@ -454,6 +444,32 @@ fn keys_for_switches(options: &Options, config: &Config) -> Result<Option<Sealed
         .map_err(|error| error.at(config.position_of("controller", "tls-dir")))?;
     check::transport(options, config, keys.is_some())?;
     Ok(keys)
+}
+
+/// Sets the directories that no app may read, which are Rosemary's own, and returns them.
+fn keep_away(apps: &mut [choice::App], own: &[PathBuf]) -> Arc<[PathBuf]> {
+    let never: Arc<[PathBuf]> = own.iter().map(|dir| config::fs_read::real(dir)).collect();
+    for app in apps {
+        app.never = never.clone();
+    }
+    never
+}
+
+fn begin_safe_mode(options: &Options, supervisor: &mut Supervisor) {
+    if options.safe_mode {
+        let why = "an operator requested it with --safe-mode";
+        supervisor.begin_safe_mode(why, Instant::now());
+    }
+}
+
+/// A variable of the environment. A value that is not Unicode is not valid either, and must not count as unset.
+fn variable(name: &str) -> Option<String> {
+    Some(std::env::var_os(name)?.to_string_lossy().into_owned())
+}
+
+/// The settings of the service of databases.
+fn databases(config: &Config, tls: bool, id: control::app::Installation) -> OvsdbStart {
+    OvsdbStart { databases: config.ovsdb.clone(), tls, installation: id }
 }
 
 /// The log service, and the services that apps name. The service of databases also runs for databases alone, as it removes rows of apps

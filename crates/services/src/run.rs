@@ -46,13 +46,13 @@ pub trait Service: Sized {
     const PER_TURN: usize = 128;
 
     /// Returns its privileges beyond its clients' sockets.
-    fn needs(given: &Given) -> Needs;
+    fn needs(startup: &Startup) -> Needs;
 
     /// Opens its state with what the monitor has passed. The process is already confined.
     ///
     /// # Errors
     /// Why it cannot serve.
-    fn open(given: Given) -> Result<Self, OpenError>;
+    fn open(startup: Startup) -> Result<Self, OpenError>;
 
     /// Executes these requests in order and replies; replies may also follow later. `asked` is
     /// empty if [`wake_fd`](Self::wake_fd) or [`wake_at`](Self::wake_at) caused the turn.
@@ -84,9 +84,9 @@ pub trait Service: Sized {
     }
 }
 
-/// What the monitor passes to a service at its start.
+/// The descriptors and settings that the monitor passes to a service at its start.
 #[derive(Debug, Default)]
-pub struct Given {
+pub struct Startup {
     /// The descriptors: the state file, or the keys for TLS.
     pub fds: Vec<OwnedFd>,
     /// The bounds of its state.
@@ -95,7 +95,7 @@ pub struct Given {
     pub ovsdb: Option<OvsdbStart>,
 }
 
-impl Given {
+impl Startup {
     /// Takes the state file.
     ///
     /// # Errors
@@ -169,11 +169,11 @@ fn start<S: Service>(monitor: &Channel) -> Result<S, ServiceError> {
     let ServiceRequest::Start { sandbox, quotas, ovsdb } = request else {
         return Err(ServiceError::OutOfOrder("another message before Start"));
     };
-    let given = Given { fds, quotas, ovsdb };
+    let startup = Startup { fds, quotas, ovsdb };
     if let Some(sandbox) = sandbox {
-        confine(monitor, &given.fds, sandbox, S::needs(&given))?;
+        confine(monitor, &startup.fds, sandbox, S::needs(&startup))?;
     }
-    let service = S::open(given).map_err(ServiceError::Open)?;
+    let service = S::open(startup).map_err(ServiceError::Open)?;
     monitor.send(&ServiceReply::Ready, &[])?;
     info!(service = S::NAME, "service was ready");
     Ok(service)

@@ -299,6 +299,7 @@ fn message(fault: &str, program: ProgramId, machine: &Machine, tape: &mut Tape) 
                     dpid,
                     address: ([10, 0, 0, 1], 6653).into(),
                     why: "it is connected".into(),
+                    closed_by_switch: tape.below(2) == 0,
                 }),
                 _ => KernelReply::MessageFailed(control::kernel::FailedMessage {
                     dpid,

@@ -1,4 +1,4 @@
-//! The service of databases with real Open vSwitch: apps read ports, and own QoS and queues.
+//! The service of databases with real Open vSwitch: apps read ports, and own `QoS` and queues.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -89,7 +89,7 @@ fn app_reads_ports_and_owns_rows() {
         let mut rosemary_up = Rosemary::start(lab, &rosemary_binary(), &[])?;
         rosemary_up.wait_for_log(&["shaper", "edge has Interface p1: Some("], SOON)?;
 
-        // The rows are there, but for the one that is not granted.
+        // The database lacks only the row without a grant.
         let (qos, queues) = wait_for_shape(lab)?;
         rosemary_up.wait_for_log(&["shaper: refused watch", MIRROR[0], MIRROR[1]], SOON)?;
         rosemary_up.wait_for_log(&["denied an app", "ovsdb.write:edge:s1:Mirror"], SOON)?;

@@ -36,7 +36,7 @@ impl Worker {
         let limits = &mut self.log_limits;
         let accepted = self.acceptor.accept(listener, system, (limits, &mut refused), now);
         for (address, why) in refused {
-            self.report_unfinished(address, why, now);
+            self.report_unfinished(address, why, false, now);
         }
         for (to, connection) in accepted {
             if to != self.channels.me {
@@ -164,7 +164,7 @@ impl Worker {
             Ok(Input::End) | Err(ReadError::System(_)) if self.switches[id].is_silent() => {
                 self.close_unused(id);
             }
-            Ok(Input::End) => self.close(id, "the switch closed the connection", now),
+            Ok(Input::End) => self.end(id, now),
             Err(ReadError::System(error)) => {
                 self.remove(id, &error.to_string(), now);
             }
@@ -276,7 +276,16 @@ impl Worker {
     pub(super) fn close(&mut self, id: ConnId, why: &str, now: Instant) {
         let address = self.switches[id].address;
         if !self.remove(id, why, now) {
-            self.report_unfinished(address, why, now);
+            self.report_unfinished(address, why, false, now);
+        }
+    }
+
+    /// Removes a connection that the switch has closed.
+    fn end(&mut self, id: ConnId, now: Instant) {
+        const WHY: &str = "the switch closed the connection";
+        let address = self.switches[id].address;
+        if !self.remove(id, WHY, now) {
+            self.report_unfinished(address, WHY, true, now);
         }
     }
 

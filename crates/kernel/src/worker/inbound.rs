@@ -362,20 +362,28 @@ impl Worker {
 
     /// Reports to the monitor that a connection has claimed a datapath that it may not have. The caller closes the connection.
     fn report_refused(&mut self, id: ConnId, dpid: Dpid, why: &Closed, now: Instant) {
-        self.report_refused_at(self.switches[id].address, dpid, &why.to_string(), now);
+        let address = self.switches[id].address;
+        let (dpid, why) = (dpid.to_string(), why.to_string());
+        self.send_refused(RefusedSwitch { dpid, address, why, closed_by_switch: false }, now);
     }
 
     /// Reports a connection that was closed before its handshake was complete, if a switch that is not connected now was
     /// connected from its address before.
-    pub(super) fn report_unfinished(&mut self, address: SocketAddr, why: &str, now: Instant) {
+    pub(super) fn report_unfinished(
+        &mut self,
+        address: SocketAddr,
+        why: &str,
+        closed_by_switch: bool,
+        now: Instant,
+    ) {
         if let Some(dpid) = self.channels.pool.absent_at(address.ip().to_canonical()) {
-            self.report_refused_at(address, Dpid(dpid), why, now);
+            let (dpid, why) = (Dpid(dpid).to_string(), why.to_owned());
+            self.send_refused(RefusedSwitch { dpid, address, why, closed_by_switch }, now);
         }
     }
 
-    fn report_refused_at(&mut self, address: SocketAddr, dpid: Dpid, why: &str, now: Instant) {
+    fn send_refused(&mut self, refused: RefusedSwitch, now: Instant) {
         if self.log_limits.claims.admit(now).is_some() {
-            let refused = RefusedSwitch { dpid: dpid.to_string(), address, why: why.to_owned() };
             self.channels.notify(WorkerEvent::SwitchRefused(refused));
         }
     }

@@ -59,7 +59,7 @@ fn play() {
     match fake.name.file_name().and_then(|name| name.to_str()) {
         Some("rosemary-kernel") => fake.kernel(),
         Some("rosemary-log" | "rosemary-storage" | "rosemary-broker" | "rosemary-ovsdb") => {
-            fake.service()
+            fake.service();
         }
         _ => fake.zone(),
     }

@@ -21,7 +21,7 @@ use sys::doorbell::{Doorbell, DoorbellSender};
 use sys::sandbox::Limits;
 use sys::sandbox::seccomp::Profile;
 
-use crate::run::{Given, Needs, OpenError, Service};
+use crate::run::{Needs, OpenError, Service, Startup};
 use control::clients::{ClientId, ClientRequest, Clients, Reply};
 use control::service::Destination;
 
@@ -83,13 +83,13 @@ struct Attempt {
 impl Service for Broker {
     const NAME: &'static str = "broker";
 
-    fn needs(_: &Given) -> Needs {
+    fn needs(_: &Startup) -> Needs {
         let limits = Limits { descriptors: 512, threads: 64, file_size: 0, memory: None };
         let read = RESOLVER_FILES.iter().map(Into::into).collect();
         Needs { profile: Profile::Broker, network: true, read, limits }
     }
 
-    fn open(_: Given) -> Result<Self, OpenError> {
+    fn open(_: Startup) -> Result<Self, OpenError> {
         let (bell, wake) = Doorbell::new()?;
         let (pending, threads) = (Vec::new(), 0);
         Ok(Self {

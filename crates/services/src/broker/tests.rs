@@ -26,7 +26,7 @@ fn bench(hosts: &[(&str, u16)]) -> Bench {
     let mut clients = Clients::default();
     let client =
         clients.add(ServiceClient { app: 1, name: "app".into(), rights }, theirs.into_fd());
-    Bench { broker: Broker::open(Given::default()).unwrap(), clients, client, app }
+    Bench { broker: Broker::open(Startup::default()).unwrap(), clients, client, app }
 }
 
 impl Bench {

@@ -15,7 +15,7 @@ use tracing::{error, info};
 
 use self::store::{LogStore, Page, Part};
 use crate::disk::{Disk, DiskError};
-use crate::run::{Given, Needs, OpenError, Service};
+use crate::run::{Needs, OpenError, Service, Startup};
 use control::clients::{ClientRequest, Clients, Reply};
 use control::log::{LogReply, LogRequest};
 use control::service::ServiceKind;
@@ -41,14 +41,14 @@ impl Service for Log {
     // Each request may scan many lines, and the monitor's lines must not wait long.
     const PER_TURN: usize = 4;
 
-    fn needs(_: &Given) -> Needs {
+    fn needs(_: &Startup) -> Needs {
         let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40, memory: None };
         Needs { profile: Profile::Log, network: false, read: Vec::new(), limits }
     }
 
-    fn open(mut given: Given) -> Result<Self, OpenError> {
-        let file = given.take_file()?;
-        Ok(Self::of(File::from(file), given.quotas))
+    fn open(mut startup: Startup) -> Result<Self, OpenError> {
+        let file = startup.take_file()?;
+        Ok(Self::of(File::from(file), startup.quotas))
     }
 
     fn serve(&mut self, asked: Vec<ClientRequest>, clients: &mut Clients) {

@@ -1,7 +1,7 @@
 //! The databases of switches: apps read them, and own rows in them.
 //!
 //! Each database has a thread ([`worker`]), which alone waits for the server. The main thread receives requests, and passes them on with the
-//! rights of their app. What an app wants is kept by its name, so it outlives the app's process; the monitor names the apps that still exist.
+//! rights of their app. The service keeps the wanted rows by the app's name, so they outlive the app's process; the monitor names the apps that still exist.
 //!
 //! | module | content |
 //! | --- | --- |
@@ -36,7 +36,7 @@ use sys::sandbox::seccomp::Profile;
 use self::owners::Owners;
 use self::worker::{Command, Message, Worker};
 use crate::broker::RESOLVER_FILES;
-use crate::run::{Given, Needs, OpenError, Service};
+use crate::run::{Needs, OpenError, Service, Startup};
 
 /// Most requests of a client that wait for a database. Watches do not count.
 const MOST_PENDING: usize = 64;
@@ -90,9 +90,9 @@ impl Handle {
 impl Service for Databases {
     const NAME: &'static str = "ovsdb";
 
-    fn needs(given: &Given) -> Needs {
+    fn needs(startup: &Startup) -> Needs {
         let limits = Limits { descriptors: 512, threads: 64, file_size: 0, memory: None };
-        let databases = given.ovsdb.iter().flat_map(|it| &it.databases);
+        let databases = startup.ovsdb.iter().flat_map(|it| &it.databases);
         // The directory, because a server replaces its socket at its start.
         let directory = |it: &OvsdbDatabase| match it.address.parse() {
             Ok(Address::Unix(path)) => path.parent().map(Path::to_owned),
@@ -102,8 +102,8 @@ impl Service for Databases {
         Needs { profile: Profile::Ovsdb, network: true, read: read.collect(), limits }
     }
 
-    fn open(given: Given) -> Result<Self, OpenError> {
-        let Given { fds, ovsdb, .. } = given;
+    fn open(startup: Startup) -> Result<Self, OpenError> {
+        let Startup { fds, ovsdb, .. } = startup;
         let (bell, wake) = Doorbell::new()?;
         let wake = DoorbellSender::from_fd(wake);
         let (sender, messages) = channel();

@@ -50,7 +50,7 @@ pub(super) struct Owners {
 /// An app, or an app that is gone, with rows in the database.
 #[derive(Debug, Default)]
 struct Owner {
-    /// What it wants; `None` if it has stated nothing since the service started: its rows stay as they are.
+    /// Its wanted rows; `None` if it has stated nothing since the service started: the rows of the database then stay as they are.
     wanted: Option<Vec<WantedRow>>,
     rights: Vec<OvsdbRight>,
     /// The requests that wait for the outcome.

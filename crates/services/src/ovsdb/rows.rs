@@ -6,7 +6,7 @@ use ovsdb::open_vswitch::WANTED;
 use ovsdb::{Image, Uuid, ownership};
 use sdk::services::ovsdb::{Atom, Columns, Parent, Row, RowId, Value, WantedRow};
 
-/// What an app may not write into `external_ids`: the entries that name the owner.
+/// The prefix of the entries of `external_ids` that name the owner. An app may not write them.
 const RESERVED: &str = "rosemary-";
 
 /// Whether the service reads a table.

@@ -24,8 +24,8 @@ impl Bench {
     fn of(address: &str) -> Self {
         let databases = vec![OvsdbDatabase { name: "edge".into(), address: address.into() }];
         let start = OvsdbStart { databases, tls: false, installation: Installation(1) };
-        let given = Given { ovsdb: Some(start), ..Given::default() };
-        let mut service = Databases::open(given).unwrap();
+        let startup = Startup { ovsdb: Some(start), ..Startup::default() };
+        let mut service = Databases::open(startup).unwrap();
         let (app, theirs) = Packets::pair().unwrap();
         let mut clients = Clients::default();
         let rights = ClientRights::default();
@@ -134,7 +134,7 @@ fn tls_without_keys_is_named_with_a_remedy() {
 
 #[test]
 fn pending_requests_of_a_client_are_bounded() {
-    // The server accepts and says nothing, so that requests wait.
+    // The server accepts and never answers, so that requests wait.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("tcp:{}", listener.local_addr().unwrap());
     let mut bench = Bench::of(&address);

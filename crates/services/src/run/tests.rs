@@ -138,7 +138,7 @@ fn storm<S: Service>(
 fn log_survives_hostile_operators() {
     use control::log::{LogFilter, LogLevel, LogLine, LogReply, LogRequest};
     let file = tempfile::tempfile().unwrap().into();
-    let mut log = Log::open(Given { fds: vec![file], ..Given::default() }).unwrap();
+    let mut log = Log::open(Startup { fds: vec![file], ..Startup::default() }).unwrap();
     let rights = ClientRights { log: Some(LogRight::Read), ..ClientRights::default() };
     let valid = |random: &mut Random| {
         let named = random.one_of(&[0, 1, 500]);
@@ -170,7 +170,7 @@ fn log_survives_hostile_operators() {
 fn storage_survives_hostile_apps() {
     use storage::{Answer, Expect, Request};
     let file = tempfile::tempfile().unwrap().into();
-    let mut storage = Storage::open(Given { fds: vec![file], ..Given::default() }).unwrap();
+    let mut storage = Storage::open(Startup { fds: vec![file], ..Startup::default() }).unwrap();
     let namespace = Namespace { name: "other".into(), app: 9, read: true, write: true };
     let rights = ClientRights { namespaces: vec![namespace], ..ClientRights::default() };
     let valid = |random: &mut Random| {
@@ -199,7 +199,7 @@ fn broker_survives_hostile_apps() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let mut broker = Broker::open(Given::default()).unwrap();
+    let mut broker = Broker::open(Startup::default()).unwrap();
     let hosts = vec![Destination { name: "127.0.0.1".into(), port }];
     let rights = ClientRights { hosts, ..ClientRights::default() };
     let valid = |random: &mut Random| {
@@ -221,7 +221,7 @@ fn service_without_descriptors_rejects_clients() {
         let (_, theirs) = Packets::pair().unwrap();
         monitor.send(&ServiceRequest::Client(client), &[theirs.as_fd()]).unwrap();
     }
-    let mut broker = Broker::open(Given::default()).unwrap();
+    let mut broker = Broker::open(Startup::default()).unwrap();
     let child = sys::testing::in_a_child(|| {
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         setrlimit(Resource::Nofile, none).unwrap();

@@ -19,7 +19,7 @@ use tracing::error;
 use self::engine::{Engine, Op, Outcome};
 use self::redb::Redb;
 use crate::disk::DiskError;
-use crate::run::{Given, Needs, OpenError, Service};
+use crate::run::{Needs, OpenError, Service, Startup};
 use control::clients::{ClientId, ClientRequest, Clients, Reply};
 use control::service::ServiceKind;
 
@@ -69,14 +69,14 @@ enum Plan<'a> {
 impl Service for Storage {
     const NAME: &'static str = "storage";
 
-    fn needs(_: &Given) -> Needs {
+    fn needs(_: &Startup) -> Needs {
         let limits = Limits { descriptors: 256, threads: 8, file_size: 1 << 40, memory: None };
         Needs { profile: Profile::Storage, network: false, read: Vec::new(), limits }
     }
 
-    fn open(mut given: Given) -> Result<Self, OpenError> {
-        let file = given.take_file()?;
-        let engine = Redb::open(File::from(file), given.quotas)?;
+    fn open(mut startup: Startup) -> Result<Self, OpenError> {
+        let file = startup.take_file()?;
+        let engine = Redb::open(File::from(file), startup.quotas)?;
         Ok(Self::of(engine))
     }
 

@@ -25,7 +25,7 @@ const EARLIER: u64 = 0;
 /// Most hours that are kept apart: 31 days.
 const MOST_HOURS: usize = 31 * 24;
 
-/// Most members in an hour. Rosemary has at most 64 apps at a time, so only apps that come and go exceed this.
+/// Most members in an hour, or in the sum of earlier hours. Rosemary has at most 64 apps at a time, so only apps that come and go exceed this.
 const MOST_MEMBERS: usize = 256;
 
 /// The name of the members beyond that.
@@ -164,11 +164,7 @@ impl Accounts {
         if *amounts == Amounts::default() {
             return;
         }
-        let hour = self.hours.entry(self.now).or_default();
-        let is_known = hour.len() < MOST_MEMBERS || hour.contains_key(member);
-        let name = if is_known { member.name.as_str() } else { OTHERS };
-        let member = Member { session: member.session.clone(), name: name.to_owned() };
-        hour.entry(member).or_default().add(amounts);
+        add(self.hours.entry(self.now).or_default(), member, amounts);
         self.changed.insert(self.now);
         self.shorten();
     }
@@ -179,8 +175,8 @@ impl Accounts {
             let Some(first) = self.first_hour() else { return };
             let accounts = self.hours.remove(&first).unwrap_or_default();
             let sum = self.hours.entry(EARLIER).or_default();
-            for (member, amounts) in accounts {
-                sum.entry(member).or_default().add(&amounts);
+            for (member, amounts) in &accounts {
+                add(sum, member, amounts);
             }
             self.through = first;
             self.changed.remove(&first);
@@ -215,6 +211,13 @@ impl Accounts {
         };
         changed.into_iter().map(stored).collect()
     }
+}
+
+fn add(hour: &mut Hour, member: &Member, amounts: &Amounts) {
+    let is_known = hour.len() < MOST_MEMBERS || hour.contains_key(member);
+    let name = if is_known { member.name.as_str() } else { OTHERS };
+    let member = Member { session: member.session.clone(), name: name.to_owned() };
+    hour.entry(member).or_default().add(amounts);
 }
 
 fn accounts(hour: &Hour) -> Vec<Account> {

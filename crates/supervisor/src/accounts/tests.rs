@@ -141,3 +141,17 @@ fn members_are_bounded() {
     let others = all.iter().find(|it| it.member == OTHERS).unwrap();
     assert_eq!(others.amounts.cpu_ns, 9_000_000);
 }
+
+#[test]
+fn members_of_the_sum_are_bounded() {
+    let (mut accounts, ..) = accounts();
+    let (effects, now) = (Effects::default(), Instant::now());
+    let hours = MOST_HOURS + MOST_MEMBERS + 9;
+    for hour in 0..hours {
+        accounts.set_time(HOUR + hour as u64 * HOUR_S);
+        accounts.used(effects.new_program(), &member(&format!("a{hour}")), used(1, 0), now);
+    }
+    assert_eq!(accounts.hours[&EARLIER].len(), MOST_MEMBERS + 1);
+    let sum: u64 = accounts.since(0).1.iter().map(|it| it.amounts.cpu_ns).sum();
+    assert_eq!(sum, hours as u64 * 1_000_000);
+}

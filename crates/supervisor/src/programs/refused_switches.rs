@@ -2,7 +2,8 @@
 //! handshake although a switch was connected from their address before.
 //!
 //! A refused switch connects again and again. Its claim is one incident until it has been quiet for [`WINDOW`], and the
-//! status shows it that long. At most [`MOST`] claims are kept at once, so an attacker with many addresses or
+//! status shows it that long. A switch that itself closes one connection, as it restarts or loses its link, is not recorded; the second
+//! one in that time is. At most [`MOST`] claims are kept at once, so an attacker with many addresses or
 //! datapath ids cannot cause more incidents in that time.
 
 use std::collections::VecDeque;
@@ -32,6 +33,10 @@ struct Claim {
     address: IpAddr,
     why: String,
     last: Instant,
+    /// Whether the switch closed the connection.
+    closed_by_switch: bool,
+    /// Whether it has an incident.
+    is_recorded: bool,
 }
 
 impl Claim {
@@ -47,18 +52,18 @@ impl RefusedSwitches {
         claims.retain(|it| it.age(claim.last) < WINDOW);
         let known =
             claims.iter().position(|it| it.dpid == claim.dpid && it.address == claim.address);
-        let is_new = known.is_none();
-        match known {
-            Some(at) => drop(claims.remove(at)),
-            None if claims.len() >= MOST => return false,
-            None => {}
+        let known = known.and_then(|at| claims.remove(at));
+        if known.is_none() && claims.len() >= MOST {
+            return false;
         }
-        claims.push_front(claim);
-        is_new
+        let was_recorded = known.as_ref().is_some_and(|it| it.is_recorded);
+        let needs_record = known.is_some() || !claim.closed_by_switch;
+        claims.push_front(Claim { is_recorded: needs_record, ..claim });
+        needs_record && !was_recorded
     }
 
     fn recent(&self, now: Instant) -> Vec<RefusedConnection> {
-        let recent = self.0.iter().filter(|it| it.age(now) < WINDOW);
+        let recent = self.0.iter().filter(|it| it.is_recorded && it.age(now) < WINDOW);
         let recent = recent.map(|it| RefusedConnection {
             dpid: it.dpid.clone(),
             address: it.address,
@@ -72,13 +77,25 @@ impl RefusedSwitches {
 impl Programs {
     /// Records that a connection was refused, unless the same claim was recorded a short time ago. The kernel has logged it.
     pub(super) fn switch_was_refused(&mut self, refused: RefusedSwitch, now: Instant) {
-        let RefusedSwitch { dpid, address, why } = refused;
+        let RefusedSwitch { dpid, address, why, closed_by_switch } = refused;
         let address = address.ip().to_canonical();
-        let claim = Claim { dpid: dpid.clone(), address, why: why.clone(), last: now };
+        let claim = Claim {
+            dpid: dpid.clone(),
+            address,
+            why: why.clone(),
+            last: now,
+            closed_by_switch,
+            is_recorded: false,
+        };
         if self.refused_switches.note(claim) {
             let cause = Cause::RefusedSwitch { switch: dpid, address };
             let incident = self.incidents.open(Program::kernel(), cause, Evidence::fact(why));
-            self.incidents.reaction(incident, "the kernel closed the connection");
+            let reaction = if closed_by_switch {
+                "the kernel waits for the next connection"
+            } else {
+                "the kernel closed the connection"
+            };
+            self.incidents.reaction(incident, reaction);
             self.incidents.close(incident, None);
         }
     }
@@ -94,7 +111,27 @@ mod tests {
     use super::*;
 
     fn claim(dpid: &str, host: u8, last: Instant) -> Claim {
-        Claim { dpid: dpid.into(), address: [10, 0, 0, host].into(), why: "why".into(), last }
+        Claim {
+            dpid: dpid.into(),
+            address: [10, 0, 0, host].into(),
+            why: "why".into(),
+            last,
+            closed_by_switch: false,
+            is_recorded: false,
+        }
+    }
+
+    #[test]
+    fn switch_that_closes_one_connection_is_not_recorded() {
+        let (mut refused, start) = (RefusedSwitches::default(), Instant::now());
+        let closed = |last| Claim { closed_by_switch: true, ..claim("1", 1, last) };
+        assert!(!refused.note(closed(start)), "it restarts");
+        let second = start + WINDOW / 2;
+        assert!(refused.note(closed(second)), "it does so again");
+        assert!(!refused.note(closed(second)), "one incident");
+        assert!(!refused.note(claim("1", 1, second)), "one incident");
+        assert!(!refused.note(closed(second + WINDOW)), "it was quiet");
+        assert!(refused.note(claim("1", 1, second + WINDOW)), "the kernel closed this one");
     }
 
     #[test]

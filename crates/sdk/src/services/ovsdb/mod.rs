@@ -134,7 +134,7 @@ pub struct Database {
     pub why: String,
 }
 
-/// A wanted row that is not there.
+/// A wanted row that the database lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// The row's key.
@@ -370,8 +370,8 @@ impl Network<'_> {
     }
 
     /// States all rows that the application wants of a database. They replace the rows that it wanted before, and rows that it wants no
-    /// more are removed. The answer is [`Answer::Wanted`] or [`Answer::Refused`]; a set with more than 40 KiB is sent in parts, of which
-    /// the last one has this answer, and the earlier ones [`Answer::Part`].
+    /// more are removed. The answer is [`Answer::Wanted`] or [`Answer::Refused`]; a set with more than 40 KiB is sent in parts.
+    /// The last part has this answer, the earlier ones have [`Answer::Part`].
     ///
     /// # Errors
     /// [`AskError`]: the rows are not wanted, and those before still are.
