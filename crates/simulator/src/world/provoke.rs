@@ -36,15 +36,15 @@ impl World {
     /// Lets a fault happen, or an operator request something.
     pub(super) fn provoke(&mut self) -> Result<(), String> {
         match self.tape.below(100) {
-            0..37 => self.request(),
-            37..98 => {
+            0..18 => self.request(),
+            18..98 => {
                 let kind = match self.tape.below(100) {
-                    0..28 => "kernel",
-                    28..43 => "zone",
-                    43..60 => "log",
-                    60..73 => "storage",
-                    73..80 => "broker",
-                    80..87 => "ovsdb",
+                    0..24 => "kernel",
+                    24..35 => "zone",
+                    35..50 => "log",
+                    50..62 => "storage",
+                    62..73 => "broker",
+                    73..90 => "ovsdb",
                     _ => "northbound",
                 };
                 let (fault, provoked) = provoke(kind, &mut self.machine, &mut self.tape);
