@@ -54,7 +54,7 @@ fn demoted(supervisor: &Supervisor) -> BTreeSet<String> {
 }
 
 impl Checks {
-    /// An operator has requested something: programs may start earlier than by themselves.
+    /// An operator has requested something, or all programs restart: they may start earlier than by themselves.
     pub(crate) fn requested(&mut self) {
         self.starts.values_mut().for_each(|start| start.not_before = None);
     }
@@ -104,6 +104,10 @@ impl Checks {
         now: Instant,
     ) -> Result<(), String> {
         let programs = supervisor.programs();
+        // Each program starts again then, also one that waits for its next start.
+        if programs.all_restarted() == Some(now) {
+            self.requested();
+        }
         match effect {
             Effect::Spawn(spawn) => {
                 // The log service stores the last lines of the others.
@@ -130,12 +134,6 @@ impl Checks {
                 );
                 if let Some(start) = self.starts.get_mut(&program).filter(|_| is_stop) {
                     start.is_asked = true;
-                }
-                // Those are asked to end when all programs start again at once.
-                if let Message::Service(ServiceRequest::Stop)
-                | Message::Northbound(NorthboundRequest::Stop) = message.as_ref()
-                {
-                    self.requested();
                 }
                 if let Message::Kernel(request) = message.as_ref() {
                     return kernel_request(request, supervisor, self.was_idle);

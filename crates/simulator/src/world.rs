@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use supervisor::change::Basis;
+use supervisor::change::deployment::Deployment as _;
 use supervisor::contract::Contract;
 use supervisor::effects::{Effects, Fd};
 use supervisor::incidents::Incidents;
@@ -194,7 +195,7 @@ impl World {
         } else if self.weather_until <= now {
             self.change_weather()?;
         } else if provoke.is_some_and(|at| at <= now) {
-            self.provoke_at = now + Duration::from_millis(10 + self.tape.below(130));
+            self.provoke_at = now + Duration::from_millis(10 + self.tape.below(105));
             self.provoke()?;
         }
         self.decide(Event::Time)?;
@@ -238,8 +239,10 @@ impl World {
         self.boot_again()
     }
 
-    /// Starts the monitor again with the same disk. The system ends the processes of the earlier one.
+    /// Starts the monitor again with the same disk. The system ends the processes of the earlier one, and its plan and trial
+    /// end with it.
     fn boot_again(&mut self) -> Result<(), String> {
+        self.disk.end();
         self.machine = Machine::new(self.clock.clone(), self.disk.clone(), self.fd.clone());
         self.machine.forges_records = self.sabotage == Some(Sabotage::WrongBlame);
         (self.contract, self.checks) = (Contract::default(), Checks::default());

@@ -28,6 +28,11 @@ impl ServiceFailures {
         Self { most, window, recent: Vec::new(), restarted: None }
     }
 
+    /// When failures last caused a restart of Rosemary.
+    pub fn restarted(&self) -> Option<Instant> {
+        self.restarted
+    }
+
     /// A service failed. Returns the services that cause a restart of Rosemary, which the caller must perform.
     pub fn failed(&mut self, service: ServiceKind, now: Instant) -> Option<Vec<ServiceKind>> {
         let is_recent = |at: Instant| now.saturating_duration_since(at) < self.window;

@@ -66,6 +66,11 @@ impl Services {
         }
     }
 
+    /// When failures of several services last caused a restart of all programs.
+    pub fn all_restarted(&self) -> Option<Instant> {
+        self.failures.restarted()
+    }
+
     /// Adds and starts those of these services that do not run yet.
     pub fn add(&mut self, services: Vec<ServiceParts>, now: Instant) {
         for parts in services {

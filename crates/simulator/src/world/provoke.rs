@@ -36,15 +36,15 @@ impl World {
     /// Lets a fault happen, or an operator request something.
     pub(super) fn provoke(&mut self) -> Result<(), String> {
         match self.tape.below(100) {
-            0..18 => self.request(),
-            18..98 => {
+            0..20 => self.request(),
+            20..98 => {
                 let kind = match self.tape.below(100) {
                     0..24 => "kernel",
                     24..35 => "zone",
                     35..50 => "log",
                     50..62 => "storage",
                     62..73 => "broker",
-                    73..90 => "ovsdb",
+                    73..91 => "ovsdb",
                     _ => "northbound",
                 };
                 let (fault, provoked) = provoke(kind, &mut self.machine, &mut self.tape);

@@ -26,6 +26,11 @@ impl Programs {
         self.kernel.restart(now);
     }
 
+    /// When all programs were last restarted.
+    pub fn all_restarted(&self) -> Option<Instant> {
+        self.services.all_restarted()
+    }
+
     /// Asks all programs to end, except the log service, which stores their last lines.
     pub(crate) fn begin_stop(&mut self, deadline: Instant, now: Instant) {
         self.stop = Some(deadline);
