@@ -38,7 +38,7 @@ const APPS: [(&str, Stage, &[Service]); 8] = [
     ("gate", Stage::Guard(Fail::Closed), &[Service::Storage]),
     ("sieve", Stage::Guard(Fail::Open), &[]),
     ("alpha", Stage::Control, &[Service::Topology, Service::Storage]),
-    ("beta", Stage::Control, &[Service::Apps]),
+    ("beta", Stage::Control, &[Service::Apps, Service::Ovsdb]),
     ("gamma", Stage::Control, &[Service::Broker, Service::Ovsdb]),
     ("snake", Stage::Control, &[]),
     ("eye", Stage::Observe, &[Service::Topology]),

@@ -195,7 +195,7 @@ impl World {
         } else if self.weather_until <= now {
             self.change_weather()?;
         } else if provoke.is_some_and(|at| at <= now) {
-            self.provoke_at = now + Duration::from_millis(10 + self.tape.below(105));
+            self.provoke_at = now + Duration::from_millis(10 + self.tape.below(90));
             self.provoke()?;
         }
         self.decide(Event::Time)?;

@@ -39,12 +39,12 @@ impl World {
             0..20 => self.request(),
             20..98 => {
                 let kind = match self.tape.below(100) {
-                    0..24 => "kernel",
-                    24..35 => "zone",
-                    35..50 => "log",
+                    0..26 => "kernel",
+                    26..36 => "zone",
+                    36..50 => "log",
                     50..62 => "storage",
                     62..73 => "broker",
-                    73..91 => "ovsdb",
+                    73..89 => "ovsdb",
                     _ => "northbound",
                 };
                 let (fault, provoked) = provoke(kind, &mut self.machine, &mut self.tape);
