@@ -104,7 +104,7 @@ impl Checks {
         now: Instant,
     ) -> Result<(), String> {
         let programs = supervisor.programs();
-        // Each program starts again then, also one that waits for its next start.
+        // That also starts programs again that wait for their next start.
         if programs.all_restarted() == Some(now) {
             self.requested();
         }
