@@ -4,7 +4,7 @@ import struct
 
 import pytest
 from bench import app, frame
-from test_rules import delete_all, flow_mod, named, packets, recorder, to_controller
+from recording import delete_all, flow_mod, named, packets, recorder, to_controller
 
 from rosemary_ryu import group_buckets, oxs, wire
 from rosemary_ryu.renewal import XID, Renewal
