@@ -42,8 +42,17 @@ pub enum ConnectError {
 /// # Errors
 /// [`ConnectError`].
 pub fn connect(paths: &InstancePaths) -> Result<Monitor, ConnectError> {
-    let (sockets, mistake) = sockets(paths)?;
-    for path in &sockets {
+    connect_in(paths).map(|(monitor, _)| monitor)
+}
+
+/// Connects like [`connect`], and returns the runtime directory as well.
+///
+/// # Errors
+/// [`ConnectError`].
+pub(crate) fn connect_in(paths: &InstancePaths) -> Result<(Monitor, PathBuf), ConnectError> {
+    let (dirs, mistake) = runtime_dirs(paths)?;
+    let sockets: Vec<PathBuf> = dirs.iter().map(|dir| dir.join(ADMIN_SOCKET)).collect();
+    for (dir, path) in dirs.into_iter().zip(&sockets) {
         match sys::named::connect_patiently(path, REPLY_TIMEOUT) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => {
@@ -56,16 +65,18 @@ pub fn connect(paths: &InstancePaths) -> Result<Monitor, ConnectError> {
                         "Rosemary runs on with its last good configuration: {mistake}"
                     ));
                 }
-                return Ok(Monitor::over(channel));
+                return Ok((Monitor::over(channel), dir));
             }
         }
     }
     Err(mistake.map_or_else(|| ConnectError::NotRunning(sockets), ConnectError::Config))
 }
 
-/// Returns the paths at which the admin socket may be, in the order in which to try them, and a mistake in the configuration
-/// that was named.
-fn sockets(paths: &InstancePaths) -> Result<(Vec<PathBuf>, Option<ConfigError>), ConnectError> {
+/// Returns the possible runtime directories, in the order in which to try them, and a mistake in the configuration that was
+/// named.
+fn runtime_dirs(
+    paths: &InstancePaths,
+) -> Result<(Vec<PathBuf>, Option<ConfigError>), ConnectError> {
     let mut mistake = None;
     // The file is of no use if an option names the directory, and may have been damaged since the instance started.
     let config = match (&paths.runtime_dir, &paths.config) {
@@ -94,13 +105,13 @@ fn sockets(paths: &InstancePaths) -> Result<(Vec<PathBuf>, Option<ConfigError>),
         dirs.extend(system.runtime_dir);
         dirs.push(SYSTEM_RUNTIME_DIR.into());
     }
-    let mut sockets: Vec<PathBuf> = Vec::new();
-    for socket in dirs.into_iter().map(|dir| dir.join(ADMIN_SOCKET)) {
-        if !sockets.contains(&socket) {
-            sockets.push(socket);
+    let mut different: Vec<PathBuf> = Vec::new();
+    for dir in dirs {
+        if !different.contains(&dir) {
+            different.push(dir);
         }
     }
-    Ok((sockets, mistake))
+    Ok((different, mistake))
 }
 
 fn hint(error: &io::Error) -> &'static str {

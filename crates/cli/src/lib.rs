@@ -11,6 +11,7 @@
 //! | [`top`] | `rosemary top`: shows the resource use of each program, live |
 //! | [`token`] | `rosemary token`, `rosemary ui`: tokens of the HTTP interface |
 //! | [`logs`] | `rosemary logs`, `rosemary app logs`: show log lines |
+//! | [`events`] | `rosemary events`: shows what happens, as it happens |
 //! | [`incidents`] | `rosemary incidents`: shows what went wrong |
 //! | [`doctor`] | `rosemary doctor`: checks which sandbox mechanisms and limits this machine supports |
 //! | [`flows`] | `rosemary flows`: shows the flows of a switch |
@@ -45,6 +46,7 @@ pub mod client;
 pub mod complete;
 pub mod demo;
 pub mod doctor;
+pub mod events;
 pub mod exit;
 pub mod faucet;
 pub mod flows;

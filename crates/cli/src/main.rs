@@ -15,6 +15,7 @@ use rosemary_cli::change::{self, ReloadArgs};
 use rosemary_cli::complete::{self, Names};
 use rosemary_cli::demo::{self, DemoArgs};
 use rosemary_cli::doctor::{self, DoctorArgs};
+use rosemary_cli::events::{self, EventsArgs};
 use rosemary_cli::faucet::{self, FaucetArgs};
 use rosemary_cli::flows::{self, FlowsArgs};
 use rosemary_cli::hosts::{self, HostsArgs};
@@ -128,6 +129,8 @@ enum Command {
     Logs(LogsArgs),
     /// Show what went wrong: programs that ended, why, and how Rosemary reacted
     Incidents(IncidentsArgs),
+    /// Show what happens, as it happens: switches, ports, links, programs, incidents, changes
+    Events(EventsArgs),
     /// Show and end safe mode, which starts the apps one at a time
     SafeMode(SafeModeArgs),
     /// Start, stop, upgrade, create, package and install apps, and show their logs
@@ -211,6 +214,7 @@ fn main() -> ExitCode {
         Command::Token(command) => token::run(command).map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => logs::run(args).map(|()| ExitCode::SUCCESS),
         Command::Incidents(args) => incidents::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Events(args) => events::run(args).map(|()| ExitCode::SUCCESS),
         Command::SafeMode(command) => safe_mode::run(command).map(|()| ExitCode::SUCCESS),
         Command::App(command) => app::run(command).map(|()| ExitCode::SUCCESS),
         Command::Ryu(args) => ryu::run(args),

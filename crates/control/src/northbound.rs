@@ -12,6 +12,9 @@ use sys::sandbox::Report;
 
 use crate::service::ServiceSandbox;
 
+/// The name of the interface's Unix socket in the runtime directory.
+pub const API_SOCKET: &str = "api.sock";
+
 /// The rights of a user. A greater role includes the lesser ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

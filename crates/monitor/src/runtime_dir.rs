@@ -24,8 +24,8 @@ use sys::named::Listener;
 
 use crate::error::StartError;
 use crate::lock::{self, LockedFile, NotLocked};
-use crate::northbound::listeners::API_SOCKET;
 use crate::options::LOCK_FILE;
+use control::northbound::API_SOCKET;
 use control::operator::ADMIN_SOCKET;
 
 /// The group whose members may use the admin socket.

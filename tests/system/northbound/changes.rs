@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use rosemary_tests::http::{API, connect, request};
-use rosemary_tests::in_a_lab;
+use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 use serde_json::json;
 
-use super::{get, get_json, post, start};
+use super::{SOON, get, get_json, post, start};
 
 const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
 #[test]
 fn app_is_stopped_and_started_and_events_say_so() {
     in_a_lab(|lab| {
-        let _rosemary = start(lab)?;
+        let mut rosemary = start(lab)?;
         let mut events = connect()?;
         write!(events, "GET /api/v1/events?kinds=app HTTP/1.1\r\nHost: {API}\r\n\r\n")?;
         let mut lines = BufReader::new(events).lines();
@@ -28,6 +28,9 @@ fn app_is_stopped_and_started_and_events_say_so() {
             }
         };
         wait_for("event: hello")?;
+        let mut command = lab.command(rosemary_binary());
+        command.args(["events", "--kinds=app,switch"]);
+        let follower = lab.start("rosemary events", command)?;
         std::thread::sleep(Duration::from_millis(700));
         let stopped = post("/api/v1/apps/observer/stop", &json!({}))?;
         ensure!(stopped.status == 200, "{stopped:?}");
@@ -37,6 +40,19 @@ fn app_is_stopped_and_started_and_events_say_so() {
         ensure!(post("/api/v1/apps/observer/start", &json!({}))?.status == 200);
         ensure!(get_json("/api/v1/apps/observer")?["state"] == "running");
         ensure!(post("/api/v1/apps/no-such/start", &json!({}))?.status == 404);
+        lab.wait_for("the command shows both events", SOON, |evidence| {
+            evidence.0 = format!("{}\n{}", follower.stdout(), follower.stderr());
+            let shows = |fact: &str| follower.stdout().contains(fact);
+            let both = shows("app observer is stopped") && shows("app observer is running");
+            Ok(both.then_some(()))
+        })?;
+        let northbound = rosemary.status()?.context("it answers")?;
+        let northbound = northbound.services.iter().find(|it| it.name == "northbound");
+        kill(northbound.and_then(|it| it.pid).context("it runs")?)?;
+        lab.wait_for("the command resumes after the end of the interface", SOON, |evidence| {
+            evidence.0 = format!("{}\n{}", follower.stdout(), follower.stderr());
+            Ok(follower.stderr().contains("the HTTP interface has restarted").then_some(()))
+        })?;
         Ok(())
     });
 }

@@ -7,16 +7,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use control::northbound::{ListenerRole, NorthboundListener};
+use control::northbound::{API_SOCKET, ListenerRole, NorthboundListener};
 use rustix::fs::Mode;
 use sys::listening::SharedListener;
 use tracing::{error, warn};
 
 use crate::error::StartError;
 use crate::listen::{self, BindError, Listener};
-
-/// The name of the Unix socket in the runtime directory.
-pub(crate) const API_SOCKET: &str = "api.sock";
 
 /// The bound sockets.
 #[derive(Debug, Default)]

@@ -27,13 +27,21 @@ struct Program {
     last_exit: Option<String>,
 }
 
+/// A connected switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Switch {
+    /// Differs after each connection.
+    epoch: u32,
+    name: Option<String>,
+}
+
 /// The state at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Seen {
     apps: BTreeMap<String, Program>,
     programs: BTreeMap<String, Program>,
-    /// The epoch of each connected switch; `None` while the kernel does not answer.
-    switches: Option<BTreeMap<String, u32>>,
+    /// The connected switches by their datapath ids; `None` while the kernel does not answer.
+    switches: Option<BTreeMap<String, Switch>>,
     /// The versions of the tables of services that run.
     tables: BTreeMap<&'static str, u64>,
     /// The topology, as it was when its table last changed.
@@ -68,7 +76,7 @@ fn turn(api: &Api, before: Option<&Seen>) -> Seen {
     if let Ok(status) = api.ask_monitor(Monitor::status) {
         read_programs(&status, &mut now);
     }
-    now.switches = api.ask_kernel(Kernel::switches).ok().map(|them| epochs(&them));
+    now.switches = api.ask_kernel(Kernel::switches).ok().map(connected);
     let tables = [(Service::Topology, "topology"), (Service::Hosts, "hosts")];
     now.tables = tables
         .into_iter()
@@ -145,8 +153,9 @@ fn read_topology(api: &Api) -> Option<TopologySeen> {
     .ok()
 }
 
-fn epochs(switches: &[SwitchStatus]) -> BTreeMap<String, u32> {
-    switches.iter().map(|it| (it.dpid.clone(), it.epoch)).collect()
+fn connected(switches: Vec<SwitchStatus>) -> BTreeMap<String, Switch> {
+    let named = |it: SwitchStatus| (it.dpid, Switch { epoch: it.epoch, name: it.name });
+    switches.into_iter().map(named).collect()
 }
 
 impl Seen {
@@ -184,13 +193,17 @@ fn differences(before: &Seen, now: &Seen) -> Vec<(&'static str, Value)> {
         }
     }
     if let (Some(before), Some(now)) = (&before.switches, &now.switches) {
-        let event = |dpid: &String, connected: bool| {
-            ("switch", json!({ "dpid": dpid, "connected": connected }))
+        let event = |(dpid, switch): (&String, &Switch), connected: bool| {
+            ("switch", json!({ "dpid": dpid, "name": switch.name, "connected": connected }))
         };
-        let gone = before.iter().filter(|(dpid, epoch)| now.get(*dpid) != Some(epoch));
-        events.extend(gone.map(|(dpid, _)| event(dpid, false)));
-        let new = now.iter().filter(|(dpid, epoch)| before.get(*dpid) != Some(epoch));
-        events.extend(new.map(|(dpid, _)| event(dpid, true)));
+        // A name may change while a switch is connected.
+        let is_in = |other: &BTreeMap<String, Switch>, (dpid, switch): &(&String, &Switch)| {
+            other.get(*dpid).is_some_and(|it| it.epoch == switch.epoch)
+        };
+        let gone = before.iter().filter(|it| !is_in(now, it));
+        events.extend(gone.map(|it| event(it, false)));
+        let new = now.iter().filter(|it| !is_in(before, it));
+        events.extend(new.map(|it| event(it, true)));
     }
     for name in ["topology", "hosts"] {
         let (version_before, version) = (before.tables.get(name), now.tables.get(name));
@@ -214,29 +227,38 @@ mod tests {
         Program { state, restarts: 0, last_exit: None }
     }
 
+    /// Connected switches with these datapath ids and epochs.
+    fn switches<const COUNT: usize>(them: [(&str, u32); COUNT]) -> BTreeMap<String, Switch> {
+        let named = |(dpid, epoch): (&str, u32)| {
+            (dpid.to_owned(), Switch { epoch, name: Some(format!("s{dpid}")) })
+        };
+        them.map(named).into()
+    }
+
     #[test]
     fn differences_are_events() {
         let mut before = Seen::default();
         before.apps.insert("hub".into(), program(ProgramState::Running));
         before.apps.insert("old".into(), program(ProgramState::Running));
-        before.switches = Some([("1".to_owned(), 1), ("2".to_owned(), 2)].into());
+        before.switches = Some(switches([("1", 1), ("2", 2)]));
         assert!(differences(&before, &before.clone()).is_empty());
         let mut now = before.clone();
         now.apps.insert("hub".into(), program(ProgramState::Stopped));
         now.apps.remove("old");
-        now.switches = Some([("1".to_owned(), 9), ("3".to_owned(), 3)].into());
+        now.switches = Some(switches([("1", 9), ("3", 3)]));
         now.tables.insert("topology", 4);
         let events = differences(&before, &now);
         let kinds: Vec<&str> = events.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(kinds, ["app", "app", "switch", "switch", "switch", "switch", "topology"]);
         assert_eq!(events[0].1["state"], "stopped");
-        assert_eq!(events[2].1, json!({ "dpid": "1", "connected": false }), "it connected again");
+        let gone = json!({ "dpid": "1", "name": "s1", "connected": false });
+        assert_eq!(events[2].1, gone, "it connected again");
     }
 
     #[test]
     fn switches_of_a_silent_kernel_have_not_disconnected() {
         let with = |switches| Seen { switches, ..Seen::default() };
-        let some = with(Some([("1".to_owned(), 1)].into()));
+        let some = with(Some(switches([("1", 1)])));
         assert!(differences(&some, &with(None)).is_empty());
         assert!(differences(&with(None), &some).is_empty());
     }

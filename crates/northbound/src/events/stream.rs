@@ -155,10 +155,11 @@ fn server_sent(feed: Feed) -> Response {
             Next::End => return None,
             Next::SignOfLife => ": still here\n\n".to_owned(),
             Next::Event(event) => {
-                let Event { id, kind, data, .. } = &*event;
+                let Event { id, kind, time, data } = &*event;
                 // JSON has no line breaks. An event of this client alone has no number.
                 let id = if *kind == "lost" { String::new() } else { format!("id: {id}\n") };
-                format!("{id}event: {kind}\ndata: {data}\n\n")
+                // Browsers ignore fields that they do not know, such as `time`.
+                format!("{id}event: {kind}\ntime: {time}\ndata: {data}\n\n")
             }
         };
         Some((Ok::<_, std::convert::Infallible>(Bytes::from(text)), feed))
