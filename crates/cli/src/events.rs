@@ -33,7 +33,7 @@ const AFTER_HELP: &str = "\
 The kinds are: switch (connections of switches), topology (ports and links), hosts (the table of hosts has changed), app and \
 program (starts, ends and restarts), incident, and change (changes that the HTTP interface has made).
 
-The command ends with Ctrl-C, or when nobody reads its output. It waits while Rosemary restarts. Events of the time before are \
+The command ends with Ctrl-C, or when the reader of its output closes it. It waits while Rosemary restarts. Events of the time before are \
 in `rosemary incidents` and `rosemary logs`.
 
 JSON: one object per event, each on its own line, with \"id\" (null for the kind \"lost\"), \"kind\", \"time\" (nanoseconds since \
@@ -111,7 +111,7 @@ fn open(socket: &Path, kinds: &[&str], last: Option<u64>) -> anyhow::Result<Stre
     }
 }
 
-/// Connects again when Rosemary and its HTTP interface run; `None` at the `end`, or when nobody reads the output.
+/// Connects again when Rosemary and its HTTP interface run; `None` at the `end`, or when the reader of the output has closed it.
 ///
 /// # Errors
 /// Waiting is of no use: the user is not admitted, or the configuration cannot be used.

@@ -269,7 +269,7 @@ mod tests {
                 client.read_exact(&mut byte).unwrap();
                 request.extend(byte);
             }
-            let _ = client.write_all(answer); // the client may have gone
+            let _ = client.write_all(answer); // the client may be closed
             String::from_utf8(request).unwrap()
         });
         (Stream::open(&path, &["switch", "app"], last), server)
