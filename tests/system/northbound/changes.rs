@@ -15,7 +15,7 @@ const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 #[test]
 fn app_is_stopped_and_started_and_events_say_so() {
     in_a_lab(|lab| {
-        let mut rosemary = start(lab)?;
+        let rosemary = start(lab)?;
         let mut events = connect()?;
         write!(events, "GET /api/v1/events?kinds=app HTTP/1.1\r\nHost: {API}\r\n\r\n")?;
         let mut lines = BufReader::new(events).lines();
@@ -47,7 +47,7 @@ fn app_is_stopped_and_started_and_events_say_so() {
             Ok(both.then_some(()))
         })?;
         let northbound = rosemary.status()?.context("it answers")?;
-        let northbound = northbound.services.iter().find(|it| it.name == "northbound");
+        let northbound = northbound.programs.services.iter().find(|it| it.name == "northbound");
         kill(northbound.and_then(|it| it.pid).context("it runs")?)?;
         lab.wait_for("the command resumes after the end of the interface", SOON, |evidence| {
             evidence.0 = format!("{}\n{}", follower.stdout(), follower.stderr());
