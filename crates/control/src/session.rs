@@ -15,6 +15,9 @@ pub const SYSTEM: &str = "system";
 /// The session of apps that name none.
 pub const BEST_EFFORT: &str = "best-effort";
 
+/// Maximum number of configured sessions.
+pub const MOST_SESSIONS: usize = 32;
+
 /// The number of a session, computed from its name. So a session keeps its number when others are added or removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionId(u32);
@@ -327,6 +330,28 @@ fn check_cpu(cpu: &CpuReservation) -> Result<(), String> {
         return Err("processors is 0; expected at least 1".into());
     }
     Ok(())
+}
+
+/// The share of a session in the work of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionShare {
+    /// The session.
+    pub session: SessionId,
+    /// Percent of the packet-ins that a worker reads, while it cannot read all.
+    pub packet_ins_percent: u8,
+    /// Percent of the bytes to a switch, while the switch does not accept all.
+    pub sent_percent: u8,
+    /// The weight for what other sessions leave, where 100 is that of an app without a session; 0 for none.
+    pub extra: u16,
+}
+
+/// The shares of all sessions in the work of the kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionShares {
+    /// Percent that always stay for apps without a session.
+    pub best_effort_percent: u8,
+    /// The configured sessions, at most [`MOST_SESSIONS`]; empty if only the two exist that always do.
+    pub sessions: Vec<SessionShare>,
 }
 
 /// What holds the processor time of one thread.
