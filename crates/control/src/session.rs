@@ -118,6 +118,11 @@ impl Resource {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
 
+    /// Whether the session receives what it reserves. The other amounts are admitted, and only an app's limits bound its use.
+    pub fn is_enforced(self) -> bool {
+        matches!(self, Self::Cpu | Self::PacketIns | Self::Sent)
+    }
+
     /// Whether amounts are bytes, or bytes per second.
     pub fn is_bytes(self) -> bool {
         matches!(self, Self::Received | Self::Sent | Self::Rings | Self::Memory | Self::Storage)
@@ -163,7 +168,7 @@ pub struct CpuReservation {
     /// The number of virtual processors.
     pub processors: u16,
     /// The weight of the session for best-effort time beyond the reservation, where 100 is that of an app without a session;
-    /// 0 for none.
+    /// 0 for none. It is that of the whole reservation.
     pub extra: u16,
 }
 
@@ -248,6 +253,9 @@ const LEAST_RUNTIME_US: u64 = 50;
 pub struct Reservation {
     /// Processor time; `None` for none.
     pub cpu: Option<CpuReservation>,
+    /// The weight for what other sessions leave, where 100 is that of an app without a session; 0 for none.
+    #[serde(default)]
+    pub extra: u16,
     /// The amounts of the other resources. A missing one is 0.
     pub amounts: BTreeMap<Resource, u64>,
 }
@@ -262,7 +270,8 @@ impl Reservation {
         values: impl IntoIterator<Item = (&'k str, u64)>,
     ) -> Result<Self, String> {
         let mut new = self.clone();
-        let mut cpu = self.cpu.unwrap_or(CpuReservation::new(0, 0));
+        let unset = CpuReservation { extra: self.extra, ..CpuReservation::new(0, 0) };
+        let mut cpu = self.cpu.unwrap_or(unset);
         for (key, value) in values {
             let (unit, most) = key_range(key).ok_or_else(|| unknown_key(key))?;
             if value > most {
@@ -280,9 +289,10 @@ impl Reservation {
                 }
             }
         }
+        new.extra = cpu.extra;
         if cpu.runtime_us == 0 {
-            if self.cpu.is_none() && cpu != CpuReservation::new(0, 0) {
-                return Err("period-us, processors and extra need runtime-us".into());
+            if self.cpu.is_none() && (cpu.period_us, cpu.processors) != (0, 1) {
+                return Err("period-us and processors need runtime-us".into());
             }
             new.cpu = None;
             return Ok(new);
@@ -408,6 +418,8 @@ pub struct SessionReport {
     pub name: String,
     /// Its reserved processor time; `None` for none.
     pub cpu: Option<CpuReservation>,
+    /// Its weight for what other sessions leave; 0 for none.
+    pub extra: u16,
     /// Whether `rosemary session set` has changed it since the configuration was applied.
     pub adjusted: bool,
     /// Each resource.
@@ -486,7 +498,7 @@ mod tests {
             (&[("packet-ins-percent", 101)], "at most 100"),
             (&[("runtime-us", 100)], "needs period-us"),
             (&[("period-us", 10_000)], "need runtime-us"),
-            (&[("extra", 5)], "need runtime-us"),
+            (&[("processors", 5)], "need runtime-us"),
             (&[("runtime-us", 20_000), ("period-us", 10_000)], "above period-us"),
             (&[("runtime-us", 10), ("period-us", 10_000)], "at least 50"),
             (&[("runtime-us", 100), ("period-us", 10_000), ("processors", 0)], "processors is 0"),
@@ -509,6 +521,7 @@ mod tests {
         let member = |held| MemberReport { name: "a".into(), held };
         let deadline = || Some(HeldBy::Deadline { runtime_us: 1, period_us: 2 });
         let mut session = SessionReport {
+            extra: 0,
             name: "video".into(),
             cpu: Some(CpuReservation::new(100, 1_000)),
             adjusted: false,

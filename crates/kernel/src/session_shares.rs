@@ -31,6 +31,9 @@ const ORDINARY: u64 = 100;
 /// The least quantum of an app, in bytes: a few packet-ins.
 const LEAST: i64 = 1024;
 
+/// The least [portion](Shares::portion) of an app, in records.
+const LEAST_PORTION: usize = 64;
+
 /// The bytes of a round.
 pub(crate) const ROUND: usize = 256 * 1024;
 
@@ -95,12 +98,12 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// The shares of these sessions. All apps are in best effort until [`assign`](Self::assign). `None` if only best effort exists:
-    /// then there is nothing to divide.
+    /// The shares of these sessions. All apps are in best effort until [`assign`](Self::assign), and those of sessions that reserve no
+    /// packet-ins always. `None` if no session reserves any: then there is nothing to divide.
     pub(crate) fn new(shares: &SessionShares) -> Option<Self> {
-        if shares.sessions.is_empty() {
-            return None;
-        }
+        let mut reserving =
+            shares.sessions.iter().filter(|it| it.packet_ins_percent > 0).peekable();
+        reserving.peek()?;
         let best_effort = SessionShare {
             session: SessionId::BEST_EFFORT,
             packet_ins_percent: shares.best_effort_percent,
@@ -108,13 +111,13 @@ impl Shares {
             extra: 0, // each app has a weight
         };
         let mut sessions = vec![best_effort];
-        sessions.extend(shares.sessions.iter().copied());
+        sessions.extend(reserving.take(MOST).copied());
         let account = Account { session: 0, deficit: 0, quantum: 0, waits: false, served: 0 };
         let accounts = [account; Payer::COUNT];
         Some(Self { sessions, accounts, order: Vec::with_capacity(Payer::COUNT), round: 0 })
     }
 
-    /// Makes an app a member of a session; of best effort if there is no such session.
+    /// Makes an app a member of a session; of best effort if the session reserves no packet-ins.
     pub(crate) fn assign(&mut self, slot: AppSlot, session: SessionId) {
         let place = self.sessions.iter().position(|it| it.session == session).unwrap_or(0);
         if let Ok(place) = u8::try_from(place) {
@@ -131,6 +134,19 @@ impl Shares {
         // Of several with the same reservation, the first.
         let payer = fed.iter().reduce(|a, b| if percent(&b) > percent(&a) { b } else { a });
         payer.map_or(Payer::NONE, Payer::from)
+    }
+
+    /// The part of `all` records that an app may have handled in a turn of the worker, so that the messages of one session do not
+    /// delay others. `members` are the apps that exist.
+    pub(crate) fn portion(&self, slot: AppSlot, members: usize, all: usize) -> usize {
+        let session = self.accounts[slot.index()].session;
+        let of_session = self.accounts[..members].iter().filter(|it| it.session == session);
+        let percent = |it: &SessionShare| usize::from(it.packet_ins_percent);
+        let percent = match session {
+            0 => 100 - self.sessions[1..].iter().map(percent).sum::<usize>().min(95),
+            place => percent(&self.sessions[usize::from(place)]),
+        };
+        (all * percent / 100 / of_session.count().max(1)).max(LEAST_PORTION)
     }
 
     /// Begins a round in which these payers have waiting switches.

@@ -152,7 +152,7 @@ fn rounds_are_whole_whoever_is_idle() {
         let of: Vec<(u8, u16)> = (0..4)
             .map(|_| {
                 (
-                    u8::try_from(random.below(24)).unwrap(),
+                    u8::try_from(1 + random.below(23)).unwrap(),
                     u16::try_from(random.below(2) * 50).unwrap(),
                 )
             })
@@ -264,6 +264,27 @@ fn shared_packet_ins_are_charged_to_each_app_that_gets_them() {
 }
 
 #[test]
+fn portions_of_all_apps_are_one_turn() {
+    let mut bench = Bench::new(shares(&[(40, 0), (20, 0)]), 1);
+    for (slot, session) in [(0, Some(0)), (1, Some(0)), (2, Some(1)), (3, None), (4, None)] {
+        bench.app(slot, session, 0);
+    }
+    let portions = [0, 1, 2, 3, 4].map(|slot| bench.shares.portion(AppSlot(slot), 5, 4_000));
+    assert_eq!(portions, [800, 800, 800, 800, 800]);
+    let mut bench = Bench::new(shares(&[(95, 0)]), 1);
+    bench.app(0, Some(0), 0);
+    assert_eq!(bench.shares.portion(AppSlot(0), 64, 4_000), 3_800);
+    assert_eq!(bench.shares.portion(AppSlot(1), 64, 4_000), LEAST_PORTION, "63 apps share 5 %");
+}
+
+#[test]
 fn without_configured_sessions_there_is_nothing_to_divide() {
-    assert!(Shares::new(&SessionShares { best_effort_percent: 5, sessions: Vec::new() }).is_none());
+    for sessions in [vec![], vec![share("a", 0, 100)]] {
+        assert!(Shares::new(&SessionShares { best_effort_percent: 5, sessions }).is_none());
+    }
+    let mut some = shares(&[(0, 100), (10, 0)]);
+    some.assign(AppSlot(0), SessionId::of("0"));
+    some.assign(AppSlot(1), SessionId::of("1"));
+    let places = [0, 1].map(|slot: usize| some.accounts[slot].session);
+    assert_eq!(places, [0, 1], "a session that reserves no packet-ins is served with best effort");
 }
