@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use config::instance::InstancePaths;
 use control::change::Change;
 use control::session::{
-    CpuReservation, HeldBy, Resource, SESSION_KEYS, SessionReport, takes_size, unknown_key,
+    CpuReservation, HeldBy, SESSION_KEYS, SessionReport, takes_size, unknown_key,
 };
 
 use crate::change::{self, ChangeArgs};
@@ -229,7 +229,7 @@ fn parse_value(text: &str) -> Result<(String, u64), String> {
 
 #[cfg(test)]
 mod tests {
-    use control::session::{MemberReport, ResourceReport};
+    use control::session::{MemberReport, Resource, ResourceReport};
 
     use super::*;
 
@@ -277,7 +277,9 @@ mod tests {
             "{text}"
         );
         let text = super::text(&session());
-        for expected in ["changed since", "a weight of 70", "no privilege", "64 MiB", "8 GiB", "memory"] {
+        for expected in
+            ["changed since", "a weight of 70", "no privilege", "64 MiB", "8 GiB", "memory"]
+        {
             assert!(text.contains(expected), "{expected}: {text}");
         }
     }

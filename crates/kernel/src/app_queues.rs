@@ -26,7 +26,7 @@ const QUANTUM: usize = 16 * 1024;
 /// Bytes that all sessions together may send in a round, if some reserve bytes.
 const ROUND: usize = 64 * 1024;
 
-/// The weight of an app without a session for bytes that nobody has reserved.
+/// The weight of an app without a session for bytes without a reservation.
 const ORDINARY: u32 = 100;
 
 /// The longest message, in bytes: an idle app keeps the right to send one.

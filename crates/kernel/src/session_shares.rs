@@ -25,10 +25,10 @@ use control::session::{SessionId, SessionShare, SessionShares};
 use crate::ids::AppSlot;
 use crate::plan::{MAX_APPS, Set};
 
-/// The weight of an app without a session for bytes that nobody has reserved.
+/// The weight of an app without a session for bytes without a reservation.
 const ORDINARY: u64 = 100;
 
-/// The least quantum of an app, in bytes: a few packet-ins.
+/// The least read, in bytes: a few packet-ins. A smaller quantum is gathered for several rounds after it.
 const LEAST: i64 = 1024;
 
 /// The least [portion](Shares::portion) of an app, in records.
@@ -175,7 +175,7 @@ impl Shares {
             let account = &mut accounts[payer.index()];
             let session = usize::from(account.session);
             let apps = i64::try_from(apps[session].max(1)).unwrap_or(i64::MAX);
-            account.quantum = (quanta[session] / apps).max(LEAST);
+            account.quantum = (quanta[session] / apps).max(1);
             // An app keeps for one round what it could not use, because its switches were left unread.
             account.deficit = account.deficit.min(account.quantum);
         }

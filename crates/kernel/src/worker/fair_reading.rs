@@ -77,7 +77,7 @@ impl FairQueues {
         self.queues[payer.index()].ready.push_back(id);
     }
 
-    /// Lists a connection as the next of its payer: its turn goes on.
+    /// Lists a connection as the next of its payer, in the middle of its turn.
     pub(super) fn push_front(&mut self, id: ConnId, payer: Payer) {
         let queue = &mut self.queues[payer.index()];
         queue.ready.push_front(id);

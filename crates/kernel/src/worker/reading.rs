@@ -145,7 +145,7 @@ impl Ready {
         }
     }
 
-    /// Lists a connection as the last one that may be read.
+    /// Lists a connection behind the others that may be read.
     #[inline]
     fn push_back(&mut self, key: ConnId, payer: Payer) {
         match &mut self.fair {

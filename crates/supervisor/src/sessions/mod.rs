@@ -17,8 +17,8 @@ mod tests;
 
 use config::Sessions as SessionKeys;
 use control::session::{
-    BEST_EFFORT, CpuReservation, Reservation, Resource, ResourceReport, SYSTEM, SessionId, SessionShare,
-    SessionShares,
+    BEST_EFFORT, CpuReservation, Reservation, Resource, ResourceReport, SYSTEM, SessionId,
+    SessionShare, SessionShares,
 };
 
 use self::admission::{Machine, Refusal, Row, admit, capacity, free, kept, of_system};

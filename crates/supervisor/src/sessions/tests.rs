@@ -295,7 +295,8 @@ fn shares_are_those_of_sessions_that_reserve_work_of_the_kernel() {
     let none = Sessions::new(MACHINE, keys(vec![row("a", &cpu(10))])).unwrap();
     assert_eq!(none.shares(), SessionShares::default());
     let video = [("packet-ins-percent", 30), ("sent-bytes-per-second", 31_250_001), ("extra", 50)];
-    let rows = vec![row("a", &cpu(10)), row("video", &video), row("b", &[("packet-ins-percent", 5)])];
+    let rows =
+        vec![row("a", &cpu(10)), row("video", &video), row("b", &[("packet-ins-percent", 5)])];
     let mut sessions = Sessions::new(MACHINE, keys(rows)).unwrap();
     let share = |name, packet_ins_percent, sent_percent, extra| SessionShare {
         session: SessionId::of(name),
