@@ -74,6 +74,7 @@ mod safe_mode;
 mod scaffold;
 mod service_manager;
 mod services;
+mod session_floods;
 mod sessions;
 mod skipped_app;
 mod slow_switch;

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use config::instance::InstancePaths;
 use control::change::Change;
 use control::session::{
-    CpuReservation, HeldBy, Resource, SESSION_KEYS, SessionReport, takes_size, unknown_key,
+    CpuReservation, HeldBy, SESSION_KEYS, SessionReport, takes_size, unknown_key,
 };
 
 use crate::change::{self, ChangeArgs};
@@ -117,6 +117,7 @@ fn table(sessions: &[SessionReport]) -> Table<7> {
         let cpu = |of: fn(&CpuReservation) -> String| {
             session.cpu.as_ref().map_or_else(|| "-".to_owned(), of)
         };
+        let extra = if session.extra == 0 { "-".to_owned() } else { session.extra.to_string() };
         let members: Vec<&str> = session.members.iter().map(|it| it.name.as_str()).collect();
         let members = if members.is_empty() { "-".to_owned() } else { members.join(", ") };
         table.row([
@@ -124,7 +125,7 @@ fn table(sessions: &[SessionReport]) -> Table<7> {
             &cpu(|cpu| milliseconds(cpu.runtime_us)),
             &cpu(|cpu| milliseconds(cpu.period_us)),
             &cpu(|cpu| cpu.processors.to_string()),
-            &cpu(|cpu| cpu.extra.to_string()),
+            &extra,
             &session.held(),
             &members,
         ]);
@@ -161,12 +162,14 @@ fn text(session: &SessionReport) -> String {
     if let Some(cpu) = session.cpu {
         let _ = writeln!(
             text,
-            "  {} of processor time in each {}, {} virtual processors, extra {}",
+            "  {} of processor time in each {}, {} virtual processors",
             milliseconds(cpu.runtime_us),
             milliseconds(cpu.period_us),
-            cpu.processors,
-            cpu.extra
+            cpu.processors
         );
+    }
+    if session.extra > 0 {
+        let _ = writeln!(text, "  a weight of {} for what other sessions leave", session.extra);
     }
     for member in &session.members {
         let held =
@@ -176,7 +179,7 @@ fn text(session: &SessionReport) -> String {
     let mut table = Table::new(["RESOURCE", "RESERVED", "FREE", "OF", "ENFORCED"]);
     for it in &session.resources {
         let shown = |amount| it.resource.shown(amount);
-        let enforced = if it.resource == Resource::Cpu { "yes" } else { "no" };
+        let enforced = if it.resource.is_enforced() { "yes" } else { "no" };
         table.row([
             it.resource.name(),
             &shown(it.reserved),
@@ -226,7 +229,7 @@ fn parse_value(text: &str) -> Result<(String, u64), String> {
 
 #[cfg(test)]
 mod tests {
-    use control::session::{MemberReport, ResourceReport};
+    use control::session::{MemberReport, Resource, ResourceReport};
 
     use super::*;
 
@@ -234,6 +237,7 @@ mod tests {
         let held = HeldBy::Weight { weight: 150, why: "no privilege".into() };
         SessionReport {
             name: "video".into(),
+            extra: 70,
             cpu: Some(CpuReservation::new(2_500, 10_000)),
             adjusted: true,
             guarantee: "A share.".into(),
@@ -273,7 +277,9 @@ mod tests {
             "{text}"
         );
         let text = super::text(&session());
-        for expected in ["changed since", "no privilege", "64 MiB", "8 GiB", "memory"] {
+        for expected in
+            ["changed since", "a weight of 70", "no privilege", "64 MiB", "8 GiB", "memory"]
+        {
             assert!(text.contains(expected), "{expected}: {text}");
         }
     }

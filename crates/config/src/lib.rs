@@ -68,7 +68,7 @@ pub use position::Position;
 pub use quotas::{LOG_KEYS, STORAGE_KEYS};
 pub use rights::{Granted, SERVE_HTTP, ServiceRight};
 pub use role::{Need, Role};
-pub use sessions::{MOST_SESSIONS, SESSIONS_KEYS, SessionConfig, Sessions};
+pub use sessions::{SESSIONS_KEYS, SessionConfig, Sessions};
 pub use set::{Fault, SetFault};
 pub use suggestion::nearest;
 pub use supervision::{

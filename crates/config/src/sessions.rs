@@ -4,7 +4,7 @@
 //! (`supervisor::sessions`).
 
 use control::session::{
-    BEST_EFFORT, Reservation, SESSION_KEYS, SYSTEM, SessionId, key_range, takes_size,
+    BEST_EFFORT, MOST_SESSIONS, Reservation, SESSION_KEYS, SYSTEM, SessionId, key_range, takes_size,
 };
 
 use super::app::AppConfig;
@@ -16,9 +16,6 @@ use super::words::{NAME_FORM, is_name};
 /// The keys of `[sessions]`.
 pub const SESSIONS_KEYS: [&str; 4] =
     ["partition", "best-effort-percent", "control-bytes-per-second", "packet-outs-per-second"];
-
-/// Maximum number of configured sessions.
-pub const MOST_SESSIONS: usize = 32;
 
 /// A configured session.
 #[derive(Debug, Clone, PartialEq, Eq)]

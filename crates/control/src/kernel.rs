@@ -19,6 +19,7 @@ use crate::app::{AbsentApp, AppId, Installation};
 use crate::hosting::Hosting;
 use crate::log::LogLevel;
 use crate::policy::Policy;
+use crate::session::SessionShares;
 
 /// The highest number of workers: the rings of all of them must fit in one message to a zone.
 pub const MAX_WORKERS: u16 = 16;
@@ -259,6 +260,11 @@ pub enum KernelRequest {
         name: String,
         /// Its rights and its position among the apps.
         policy: Policy,
+    },
+    /// From now on, divide the work of each worker by these shares of sessions. Apps name theirs in their policies.
+    Sessions {
+        /// The shares.
+        shares: SessionShares,
     },
     /// From now on, charge each call of an app in this process with the memory that it takes, or do so no longer. The charges
     /// are in the [flight recorder](crate::flight).

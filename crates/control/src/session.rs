@@ -15,6 +15,9 @@ pub const SYSTEM: &str = "system";
 /// The session of apps that name none.
 pub const BEST_EFFORT: &str = "best-effort";
 
+/// Maximum number of configured sessions.
+pub const MOST_SESSIONS: usize = 32;
+
 /// The number of a session, computed from its name. So a session keeps its number when others are added or removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionId(u32);
@@ -115,6 +118,11 @@ impl Resource {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
 
+    /// Whether the session receives what it reserves. The other amounts are admitted, and only an app's limits bound its use.
+    pub fn is_enforced(self) -> bool {
+        matches!(self, Self::Cpu | Self::PacketIns | Self::Sent)
+    }
+
     /// Whether amounts are bytes, or bytes per second.
     pub fn is_bytes(self) -> bool {
         matches!(self, Self::Received | Self::Sent | Self::Rings | Self::Memory | Self::Storage)
@@ -160,7 +168,7 @@ pub struct CpuReservation {
     /// The number of virtual processors.
     pub processors: u16,
     /// The weight of the session for best-effort time beyond the reservation, where 100 is that of an app without a session;
-    /// 0 for none.
+    /// 0 for none. It is that of the whole reservation.
     pub extra: u16,
 }
 
@@ -245,6 +253,9 @@ const LEAST_RUNTIME_US: u64 = 50;
 pub struct Reservation {
     /// Processor time; `None` for none.
     pub cpu: Option<CpuReservation>,
+    /// The weight for what other sessions leave, where 100 is that of an app without a session; 0 for none.
+    #[serde(default)]
+    pub extra: u16,
     /// The amounts of the other resources. A missing one is 0.
     pub amounts: BTreeMap<Resource, u64>,
 }
@@ -259,7 +270,8 @@ impl Reservation {
         values: impl IntoIterator<Item = (&'k str, u64)>,
     ) -> Result<Self, String> {
         let mut new = self.clone();
-        let mut cpu = self.cpu.unwrap_or(CpuReservation::new(0, 0));
+        let unset = CpuReservation { extra: self.extra, ..CpuReservation::new(0, 0) };
+        let mut cpu = self.cpu.unwrap_or(unset);
         for (key, value) in values {
             let (unit, most) = key_range(key).ok_or_else(|| unknown_key(key))?;
             if value > most {
@@ -277,9 +289,10 @@ impl Reservation {
                 }
             }
         }
+        new.extra = cpu.extra;
         if cpu.runtime_us == 0 {
-            if self.cpu.is_none() && cpu != CpuReservation::new(0, 0) {
-                return Err("period-us, processors and extra need runtime-us".into());
+            if self.cpu.is_none() && (cpu.period_us, cpu.processors) != (0, 1) {
+                return Err("period-us and processors need runtime-us".into());
             }
             new.cpu = None;
             return Ok(new);
@@ -327,6 +340,28 @@ fn check_cpu(cpu: &CpuReservation) -> Result<(), String> {
         return Err("processors is 0; expected at least 1".into());
     }
     Ok(())
+}
+
+/// The share of a session in the work of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionShare {
+    /// The session.
+    pub session: SessionId,
+    /// Percent of the packet-ins that a worker reads, while it cannot read all.
+    pub packet_ins_percent: u8,
+    /// Percent of the bytes to a switch, while the switch does not accept all.
+    pub sent_percent: u8,
+    /// The weight for what other sessions leave, where 100 is that of an app without a session; 0 for none.
+    pub extra: u16,
+}
+
+/// The shares of all sessions in the work of the kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionShares {
+    /// Percent that always stay for apps without a session.
+    pub best_effort_percent: u8,
+    /// The configured sessions, at most [`MOST_SESSIONS`]; empty if only the two exist that always do.
+    pub sessions: Vec<SessionShare>,
 }
 
 /// What holds the processor time of one thread.
@@ -383,6 +418,8 @@ pub struct SessionReport {
     pub name: String,
     /// Its reserved processor time; `None` for none.
     pub cpu: Option<CpuReservation>,
+    /// Its weight for what other sessions leave; 0 for none.
+    pub extra: u16,
     /// Whether `rosemary session set` has changed it since the configuration was applied.
     pub adjusted: bool,
     /// Each resource.
@@ -461,7 +498,7 @@ mod tests {
             (&[("packet-ins-percent", 101)], "at most 100"),
             (&[("runtime-us", 100)], "needs period-us"),
             (&[("period-us", 10_000)], "need runtime-us"),
-            (&[("extra", 5)], "need runtime-us"),
+            (&[("processors", 5)], "need runtime-us"),
             (&[("runtime-us", 20_000), ("period-us", 10_000)], "above period-us"),
             (&[("runtime-us", 10), ("period-us", 10_000)], "at least 50"),
             (&[("runtime-us", 100), ("period-us", 10_000), ("processors", 0)], "processors is 0"),
@@ -484,6 +521,7 @@ mod tests {
         let member = |held| MemberReport { name: "a".into(), held };
         let deadline = || Some(HeldBy::Deadline { runtime_us: 1, period_us: 2 });
         let mut session = SessionReport {
+            extra: 0,
             name: "video".into(),
             cpu: Some(CpuReservation::new(100, 1_000)),
             adjusted: false,

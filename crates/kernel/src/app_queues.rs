@@ -3,7 +3,8 @@
 //! An app's messages wait while the switch does not accept its output at once, or for the app's [pace](crate::pacing). Each app
 //! has a queue of its own. They are emptied by deficit round robin over whole messages: in each round an app may send
 //! [`QUANTUM`] bytes, and the rest that was too short for its next message is added to its next round. So an app waits for at
-//! most one round of another app's messages, however many there are. A paced app sends in its turn the messages for which it
+//! most one round of another app's messages, however many there are. If sessions reserve bytes to switches, a session sends its
+//! part of [`ROUND`] in each round, and its apps divide that part evenly. A paced app sends in its turn the messages for which it
 //! has tokens. The messages of one app keep their order.
 //!
 //! All output of the switch shares one bound. Beyond it each app still has [`GUARANTEED`] bytes, which no other app can use
@@ -14,11 +15,19 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use control::session::{MOST_SESSIONS, SessionId, SessionShares};
+
 use crate::ids::AppSlot;
 use crate::pacing::{Bucket, first_message};
 
 /// Bytes that an app may send in a round.
 const QUANTUM: usize = 16 * 1024;
+
+/// Bytes that all sessions together may send in a round, if some reserve bytes.
+const ROUND: usize = 64 * 1024;
+
+/// The weight of an app without a session for bytes without a reservation.
+const ORDINARY: u32 = 100;
 
 /// The longest message, in bytes: an idle app keeps the right to send one.
 const LONGEST: usize = 64 * 1024;
@@ -28,6 +37,54 @@ const GUARANTEED: usize = 32 * 1024;
 
 /// Bytes above which the next message of a paced app is refused. They hold over 1,000 flow-mods of usual size.
 pub(crate) const MOST_PACED: usize = 128 * 1024;
+
+/// An app's turns in the queues.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct OutputTurn {
+    /// The place of the app's session among those with a part of the round; 0 for best effort.
+    session: u8,
+    /// The session's part of [`ROUND`] in thousandths; 0 if no session reserves bytes, so that each app has a [`QUANTUM`].
+    thousandths: u16,
+}
+
+/// The turns of the apps of each session.
+#[derive(Debug, Default)]
+pub(crate) struct OutputShares {
+    turns: Vec<(SessionId, OutputTurn)>,
+}
+
+impl OutputShares {
+    /// The turns for these shares. Sessions without reserved bytes belong to best effort.
+    pub(crate) fn new(shares: &SessionShares) -> Self {
+        let reserving = || shares.sessions.iter().filter(|it| it.sent_percent > 0);
+        if reserving().next().is_none() {
+            return Self::default();
+        }
+        let reserved = reserving().map(|it| u32::from(it.sent_percent)).sum::<u32>();
+        let left = 100_u32.saturating_sub(reserved + u32::from(shares.best_effort_percent));
+        let weights = ORDINARY + reserving().map(|it| u32::from(it.extra)).sum::<u32>();
+        let turn = |session: usize, percent: u8, weight: u32| {
+            let thousandths = u32::from(percent) * 10 + left * 10 * weight / weights;
+            OutputTurn {
+                session: u8::try_from(session).unwrap_or(0),
+                thousandths: u16::try_from(thousandths.clamp(1, 1_000)).unwrap_or(1),
+            }
+        };
+        let best_effort = turn(0, shares.best_effort_percent, ORDINARY);
+        let sessions = reserving().take(MOST_SESSIONS).enumerate();
+        let sessions = sessions
+            .map(|(place, it)| (it.session, turn(place + 1, it.sent_percent, it.extra.into())));
+        Self {
+            turns: [(SessionId::BEST_EFFORT, best_effort)].into_iter().chain(sessions).collect(),
+        }
+    }
+
+    /// The turns of an app of this session.
+    pub(crate) fn turn_of(&self, session: SessionId) -> OutputTurn {
+        let turn = self.turns.iter().find(|(id, _)| *id == session).or(self.turns.first());
+        turn.map(|(_, turn)| *turn).unwrap_or_default()
+    }
+}
 
 /// The queues of one connection. Apps without a pace and with nothing to send have none.
 #[derive(Debug, Default)]
@@ -46,6 +103,7 @@ struct Queue {
     start: usize,
     /// Bytes that it may send in addition to its next quantum.
     deficit: usize,
+    turn: OutputTurn,
     /// The app's pace.
     bucket: Option<Bucket>,
     /// Bytes before this place were counted as delayed by the pace or were sent without delay.
@@ -54,7 +112,8 @@ struct Queue {
 
 impl Queue {
     fn new(app: AppSlot, bucket: Option<Bucket>) -> Self {
-        Self { app, bytes: Vec::new(), start: 0, deficit: 0, bucket, seen: 0 }
+        let turn = OutputTurn::default();
+        Self { app, bytes: Vec::new(), start: 0, deficit: 0, turn, bucket, seen: 0 }
     }
 
     fn size(&self) -> usize {
@@ -201,12 +260,13 @@ impl AppQueues {
     /// Swaps `out` with the queue of an app, so that the caller appends messages to it, until
     /// [`give_back`](Self::give_back). Returns the number of bytes at the front of `out` that are sent already: they do not
     /// count against its [`limit`](Self::limit).
-    pub(crate) fn lend(&mut self, app: AppSlot, out: &mut Vec<u8>) -> usize {
+    pub(crate) fn lend(&mut self, (app, turn): (AppSlot, OutputTurn), out: &mut Vec<u8>) -> usize {
         let place = self.queues.iter().position(|queue| queue.app == app).unwrap_or_else(|| {
             self.queues.push_back(Queue::new(app, None));
             self.queues.len() - 1
         });
         let queue = &mut self.queues[place];
+        queue.turn = turn;
         queue.compact();
         std::mem::swap(out, &mut queue.bytes);
         queue.start
@@ -230,11 +290,12 @@ impl AppQueues {
         for bucket in self.queues.iter_mut().filter_map(|queue| queue.bucket.as_mut()) {
             bucket.refill(now);
         }
+        let apps = self.apps_of_sessions();
         let (before, end) = (out.len(), out.len() + most);
         let mut idle = 0;
         while out.len() < end && idle < self.queues.len() {
             let Some(mut queue) = self.queues.pop_front() else { break };
-            queue.deficit += QUANTUM;
+            queue.deficit += quantum(queue.turn, &apps);
             let (due, waits_for_pace) = queue.take_due();
             out.extend_from_slice(&queue.bytes[queue.start..][..due]);
             queue.start += due;
@@ -254,6 +315,15 @@ impl AppQueues {
         out.len() > before
     }
 
+    /// The number of queues with messages, by the place of the session.
+    fn apps_of_sessions(&self) -> [u8; 1 + MOST_SESSIONS] {
+        let mut apps = [0; 1 + MOST_SESSIONS];
+        for queue in self.queues.iter().filter(|queue| queue.size() > 0) {
+            apps[usize::from(queue.turn.session)] += 1;
+        }
+        apps
+    }
+
     /// Returns the paced apps with flow-mods that have begun to wait since the last call, and their number.
     pub(crate) fn take_delayed(&mut self) -> impl Iterator<Item = (AppSlot, u64)> {
         let paced = self.queues.iter_mut().filter(|queue| queue.bucket.is_some());
@@ -267,9 +337,20 @@ impl AppQueues {
     }
 }
 
+/// Bytes that an app may send in a round. `apps` has the number of apps of each session that send in it.
+fn quantum(turn: OutputTurn, apps: &[u8; 1 + MOST_SESSIONS]) -> usize {
+    if turn.thousandths == 0 {
+        return QUANTUM;
+    }
+    let apps = usize::from(apps[usize::from(turn.session)].max(1));
+    (ROUND * usize::from(turn.thousandths) / 1_000 / apps).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use control::session::SessionShare;
 
     use super::*;
 
@@ -288,7 +369,7 @@ mod tests {
     fn push(queue: &mut AppQueues, app: u8, message: &[u8]) -> bool {
         let (mut out, app) = (b"ahead".to_vec(), AppSlot::new(app.into()));
         let limit = queue.limit(app, out.len(), MOST);
-        let sent = queue.lend(app, &mut out);
+        let sent = queue.lend((app, OutputTurn::default()), &mut out);
         let has_room = out.len() - sent <= limit;
         if has_room {
             out.extend_from_slice(message);
@@ -388,7 +469,7 @@ mod tests {
 
     fn wait(queues: &mut AppQueues, message: &[u8]) {
         let mut out = b"other".to_vec();
-        queues.lend(paced(), &mut out);
+        queues.lend((paced(), OutputTurn::default()), &mut out);
         out.extend_from_slice(message);
         queues.give_back(paced(), &mut out, message.len());
         assert_eq!(out, b"other");
@@ -509,5 +590,70 @@ mod tests {
         assert_eq!(out.len(), 100 * 1000 + 80);
         assert!(!queues.take_turns(&mut out, MOST, start), "only the paced app's messages wait");
         assert_eq!(queues.paced_sizes().collect::<Vec<_>>(), [(paced(), 160)]);
+    }
+
+    /// Reads the bytes of each app among those of 2,000 rounds in which all apps always have messages.
+    fn sent_by(turns: &[(u8, OutputTurn)]) -> Vec<usize> {
+        let (mut queue, mut out) = (AppQueues::default(), Vec::new());
+        let mut sent = vec![0; turns.len()];
+        for _ in 0..2_000 {
+            for (app, turn) in turns {
+                while size_of(&queue, (*app).into()) < 140_000 {
+                    let mut lent = Vec::new();
+                    queue.lend((AppSlot::new((*app).into()), *turn), &mut lent);
+                    lent.extend(message(*app, 0, 1_000 + 500 * u16::from(*app)));
+                    queue.give_back(
+                        AppSlot::new((*app).into()),
+                        &mut lent,
+                        1_000 + 500 * usize::from(*app),
+                    );
+                }
+            }
+            out.clear();
+            queue.take_turns(&mut out, 64 * 1024, Instant::now());
+            for (app, _, size) in read(&out) {
+                let place = turns.iter().position(|(of, _)| *of == app).unwrap();
+                sent[place] += size;
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn sessions_share_output_by_reserved_bytes() {
+        let share = |name: &str, sent_percent, extra| SessionShare {
+            session: SessionId::of(name),
+            packet_ins_percent: 0,
+            sent_percent,
+            extra,
+        };
+        let sessions =
+            vec![share("a", 25, 0), share("b", 45, 0), share("c", 0, 0), share("d", 5, 300)];
+        let shares = OutputShares::new(&SessionShares { best_effort_percent: 5, sessions });
+        let turn = |name| shares.turn_of(SessionId::of(name));
+        assert_eq!(turn("c"), shares.turn_of(SessionId::BEST_EFFORT), "it reserves no bytes");
+        let turns = [
+            (1, turn("a")),
+            (2, turn("b")),
+            (3, turn("b")),
+            (4, turn("c")),
+            (5, turn("other")),
+            (6, turn("d")),
+        ];
+        let sent = sent_by(&turns);
+        let all: usize = sent.iter().sum();
+        // 20 % are left: a quarter for best effort, the rest for d.
+        for (sent, thousandths) in sent.iter().zip([250, 225, 225, 50, 50, 200]) {
+            let expected = all * thousandths / 1_000;
+            assert!(sent.abs_diff(expected) * 50 <= expected, "{sent} for {expected}");
+        }
+    }
+
+    #[test]
+    fn without_reserved_bytes_apps_have_equal_turns() {
+        let shares = OutputShares::new(&SessionShares::default());
+        assert_eq!(shares.turn_of(SessionId::of("a")), OutputTurn::default());
+        let sent = sent_by(&[(1, OutputTurn::default()), (2, OutputTurn::default())]);
+        assert!(sent[0].abs_diff(sent[1]) * 50 <= sent[0], "{sent:?}");
     }
 }

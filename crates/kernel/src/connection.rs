@@ -23,6 +23,7 @@ use thiserror::Error;
 use crate::admission::Progress;
 use crate::memory::Share;
 use crate::pool::{LoadGuard, WorkerPool};
+use crate::session_shares::Payer;
 use crate::switch::Switch;
 use crate::tls::{self, Taken, TransportPolicy};
 
@@ -92,6 +93,8 @@ pub(crate) struct Connection {
     pub(crate) session: Box<dyn Session>,
     pub(crate) phase: Phase,
     pub(crate) reading: Reading,
+    /// The app whose session pays for reading this connection. It means nothing while no session reserves packet-ins.
+    pub(crate) payer: Payer,
     pub(crate) peer: Peer,
     /// Counts the connection with the worker that has it.
     pub(crate) load_guard: LoadGuard,
@@ -144,6 +147,7 @@ impl Connection {
             session,
             phase: Phase::Accepted(Accepted { tls: transport.tls.clone(), plain }),
             reading: Reading::default(),
+            payer: Payer::NONE,
             peer: Peer::default(),
             load_guard,
             partial: Partial::default(),

@@ -170,6 +170,11 @@ impl Dispatch {
         }
     }
 
+    /// The apps that are to receive packets of a switch.
+    pub(crate) fn feeds(&self, dpid: u64) -> Set {
+        self.plan.feeds(dpid)
+    }
+
     /// Notes that a switch has sent more than one turn allows.
     pub(crate) fn hold_back(&mut self, dpid: u64) {
         for slot in self.plan.feeds(dpid).iter() {

@@ -13,6 +13,7 @@
 //! | `memory` | bounds the memory that the kernel keeps for switches |
 //! | `switch` | the state of a usable switch |
 //! | `plan`, `hold_queue`, `dispatch` | deliver packet-ins to apps, one stage after the other |
+//! | `session_shares` | divides a worker's reading among sessions |
 //! | `buffer_table` | the apps that may use a switch's buffered packets |
 //! | `record`, `frame` | the records that apps receive; packets that a network cannot do without |
 //! | [`app_port`] | the kernel's side of one app: rings, quota, snapshot |
@@ -55,6 +56,7 @@ pub mod pool;
 mod record;
 mod rewrite;
 pub mod server;
+mod session_shares;
 #[cfg(feature = "bench")]
 pub mod stages;
 mod switch;

@@ -12,6 +12,7 @@ use control::incident::{Cause, Frame, IncidentId};
 use control::kernel::{AnnouncedApp, KernelRequest, MOST_ABSENT};
 use control::operator::{KernelStatus, ProgramUsage};
 use control::query::AppCounters;
+use control::session::SessionShares;
 use sdk::Limit;
 use sys::crash::CrashRecord;
 use sys::process::PidNamespace;
@@ -95,6 +96,8 @@ pub struct Kernel {
     answers: AnswerProgress,
     /// The apps' counters as it sent them last.
     counters: Vec<AppCounters>,
+    /// The shares of sessions by which the process divides its work.
+    shares: SessionShares,
 }
 
 /// The blame for the end of a kernel.
@@ -147,6 +150,7 @@ impl Kernel {
             charges: ChargeWatch::default(),
             answers: AnswerProgress::new(rules.hang),
             counters: Vec::new(),
+            shares: SessionShares::default(),
         }
     }
 
@@ -161,6 +165,7 @@ impl Kernel {
         self.charges.restart();
         self.stop_watch.restart();
         self.forget_counters();
+        self.shares = SessionShares::default();
         apps.iter_mut().for_each(App::kernel_started);
         let serving = apps.iter().filter(|app| app.role().serves());
         let announcements = serving.map(App::announcement).collect();
@@ -465,6 +470,19 @@ impl Kernel {
         let is_rising = hosts_apps && self.leak.is_rising();
         if let Some(charge) = self.charges.measure(is_rising, memory, charges) {
             self.program.send(KernelRequest::ChargeMemory { charge }, Vec::new());
+        }
+    }
+
+    /// Whether it divides its work by shares of sessions.
+    pub fn divides_work(&self) -> bool {
+        self.shares != SessionShares::default()
+    }
+
+    /// Makes the process divide its work by these shares, if it runs and has others.
+    pub fn set_shares(&mut self, shares: SessionShares) {
+        if self.program.is_running() && self.shares != shares {
+            self.shares = shares.clone();
+            self.program.send(KernelRequest::Sessions { shares }, Vec::new());
         }
     }
 

@@ -241,6 +241,7 @@ impl Programs {
         self.northbound.iter_mut().for_each(|it| it.advance(system, now));
         self.advance_limits(now);
         self.advance_scheduling(now);
+        self.advance_shares();
         self.advance_safe_mode(now);
         self.advance_comeback(now);
         self.advance_stop(system, now);

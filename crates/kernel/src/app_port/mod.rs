@@ -43,6 +43,7 @@ use sdk::abi::{self, Words};
 use sys::doorbell::Doorbell;
 use sys::ring::{Down, PeerFault, Room};
 
+use crate::app_queues::OutputTurn;
 use crate::check::AppRights;
 use crate::ids::AppSlot;
 use crate::pool::SharedQuota;
@@ -84,6 +85,8 @@ pub(crate) struct AppPort {
     /// When its priority band moved last, if it did.
     pub(crate) band_moved: Option<Instant>,
     pub(crate) counts: Counts,
+    /// Its turns in the queues of switches that do not accept all output.
+    pub(crate) output_turn: OutputTurn,
     delivery: Delivery,
     /// The instance of the app that runs or ran last, counted from 1.
     pub(crate) life: u16,
@@ -135,6 +138,7 @@ impl AppPort {
             is_absent: false,
             band_moved: None,
             counts: Counts::default(),
+            output_turn: OutputTurn::default(),
             delivery: Delivery::Nowhere,
             life: 0,
             snapshot: Snapshot::new(slot),

@@ -8,7 +8,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::Connection;
-use crate::app_queues::AppQueues;
+use crate::app_queues::{AppQueues, OutputTurn};
 use crate::ids::AppSlot;
 
 /// Output above which messages of apps are refused, in bytes.
@@ -162,7 +162,12 @@ impl Connection {
     /// Prepares `out` for messages of the app in `slot`: if the app has a pace, or if the switch does not accept all
     /// output at once, `out` is that app's queue until [`end_run`](Self::end_run).
     #[inline]
-    pub(crate) fn begin_run(&mut self, slot: AppSlot, pace: Option<u32>, now: Instant) -> AppRun {
+    pub(crate) fn begin_run(
+        &mut self,
+        slot: AppSlot,
+        (pace, turn): (Option<u32>, OutputTurn),
+        now: Instant,
+    ) -> AppRun {
         if pace.is_some() || self.output.queues.is_some() {
             self.set_pace(slot, pace, now);
         }
@@ -172,7 +177,7 @@ impl Connection {
         }
         let queues = self.output.queues.get_or_insert_default();
         let limit = queues.limit(slot, self.out.len(), FULL);
-        let sent = queues.lend(slot, &mut self.out);
+        let sent = queues.lend((slot, turn), &mut self.out);
         AppRun { limit: sent + limit, before: self.out.len(), queue: Some(slot) }
     }
 
@@ -296,7 +301,8 @@ mod tests {
 
     /// Sends a message of `size` bytes as the app in `slot`; `false` if it is refused.
     fn send(connection: &mut Connection, slot: u8, size: u16) -> bool {
-        let run = connection.begin_run(AppSlot::new(slot.into()), None, Instant::now());
+        let terms = (None, OutputTurn::default());
+        let run = connection.begin_run(AppSlot::new(slot.into()), terms, Instant::now());
         let has_room = connection.out.len() <= run.limit;
         if has_room {
             let mut message = vec![slot; size.into()];

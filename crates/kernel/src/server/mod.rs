@@ -260,6 +260,10 @@ impl Server {
                     policy: policy.clone(),
                 });
             }
+            KernelRequest::Sessions { shares } => {
+                let shares = Arc::new(shares);
+                self.workers.command(|| Command::Sessions { shares: Arc::clone(&shares) });
+            }
             KernelRequest::ChargeMemory { charge } => {
                 self.workers.command(|| Command::ChargeMemory { charge });
             }

@@ -12,14 +12,17 @@ use tracing::{debug, warn};
 use super::{APP_PORT, Worker, WorkerEvent};
 use crate::app_port::part::Part;
 use crate::app_port::{AppPort, Slowed};
+use crate::app_queues::OutputShares;
 use crate::check::{AppRights, Expects};
 use crate::connection::DOES_NOT_READ;
 use crate::ids::{AppSlot, ConnId};
 use crate::plan::MAX_APPS;
+use crate::session_shares::Shares;
 use crate::switch::Switch;
 use control::app::AppId;
 use control::policy::Policy;
 use control::query::{AppCounters, SENDERS, SwitchSender};
+use control::session::SessionShares;
 
 /// Approximate number of records of one app in one turn, so that a busy app delays no other.
 const TURN: usize = 4096;
@@ -30,9 +33,11 @@ const PACED: &str = "its messages to this switch wait for its pace in flow-mods 
 impl Worker {
     /// Gives each app a turn: receives its messages and sends them.
     pub(super) fn serve_apps(&mut self, now: Instant) {
-        for slot in AppSlot::first(self.dispatch.app_ports.len()) {
+        let members = self.dispatch.app_ports.len();
+        for slot in AppSlot::first(members) {
+            let turn = self.reader.portion(slot, members, TURN);
             let app_port = &mut self.dispatch.app_ports[slot];
-            let Some(most) = app_port.throttle.portion(TURN, now) else { continue };
+            let Some(most) = app_port.throttle.portion(turn, now) else { continue };
             if app_port.throttle.is_deaf {
                 self.listen(slot, true);
             }
@@ -294,7 +299,7 @@ impl Worker {
         let pace = policy.pace;
         let has_another_pace = app_ports[slot].policy.pace != pace;
         app_ports[slot].policy = policy;
-        self.dispatch.replan();
+        self.replan();
         if has_another_pace {
             self.set_pace(slot, pace, now);
         }
@@ -309,7 +314,28 @@ impl Worker {
         self.detach(app, now);
         let Some(slot) = self.slot_of(app) else { return };
         self.dispatch.app_ports[slot].forget();
+        self.replan();
+    }
+
+    /// Makes a new plan after an app was added or its policy changed.
+    fn replan(&mut self) {
         self.dispatch.replan();
+        self.share_output();
+        self.reader.assign(&mut self.switches, &self.dispatch);
+    }
+
+    /// Divides the work of this worker by these shares of sessions.
+    pub(super) fn set_shares(&mut self, shares: &SessionShares) {
+        self.output_shares = OutputShares::new(shares);
+        self.share_output();
+        self.reader.set_shares(Shares::new(shares), &mut self.switches, &self.dispatch);
+    }
+
+    /// Gives each app its turn in the queues of switches that do not accept all output.
+    fn share_output(&mut self) {
+        for app_port in &mut self.dispatch.app_ports {
+            app_port.output_turn = self.output_shares.turn_of(app_port.policy.session);
+        }
     }
 
     /// Returns the counters of the apps, in the order of their slots.

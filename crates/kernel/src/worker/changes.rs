@@ -105,7 +105,7 @@ impl Worker {
         let connection = &mut self.switches[key];
         let app_port = &mut self.dispatch.app_ports[slot];
         let pace = app_port.policy.pace;
-        let run = connection.begin_run(slot, pace, now);
+        let run = connection.begin_run(slot, (pace, app_port.output_turn), now);
         let is_full = connection.out.len() > run.limit;
         connection.end_run(&run);
         let Some(switch) = connection.switch_mut() else { return Err((0, Refusal::NoSwitch)) };
@@ -153,7 +153,8 @@ impl Worker {
             let Some(connection) = self.switches.get_mut(key) else { return };
             let Some(switch) = connection.switch_mut() else { return };
             let Some((slot, pace)) = switch.changes.next() else { return };
-            let run = connection.begin_run(slot, pace, now);
+            let turn = self.dispatch.app_ports[slot].output_turn;
+            let run = connection.begin_run(slot, (pace, turn), now);
             if !run.is_queued() {
                 self.output.spare.lend(&mut connection.out);
             }

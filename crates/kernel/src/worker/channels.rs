@@ -18,6 +18,7 @@ use control::kernel::{FailedMessage, MissingFlows, OtherController, RefusedSwitc
 use control::log::LogLevel;
 use control::policy::Policy;
 use control::query::{AppCounters, Orphans, SwitchSender, SwitchStatus};
+use control::session::SessionShares;
 
 /// A command to a worker: [`Adopt`](Self::Adopt) comes from another worker, all others from the server thread.
 #[derive(Debug)]
@@ -48,6 +49,11 @@ pub enum Command {
         name: String,
         /// The app's capabilities and stage.
         policy: Policy,
+    },
+    /// Divide the work of the worker by these shares of sessions.
+    Sessions {
+        /// The shares.
+        shares: Arc<SessionShares>,
     },
     /// Charge each call of an app in this process with the memory that it takes, or do so no longer.
     ChargeMemory {

@@ -119,7 +119,11 @@ impl Worker {
             if let Some(connection) = self.switches.get_mut(id) {
                 connection.reading = Reading::Drained;
             }
+            self.reader.begin_read(&self.dispatch);
             let served = self.serve(id, buffer, now);
+            if let Some(connection) = self.switches.get(id) {
+                self.reader.charge(connection.payer, served.size, &self.dispatch);
+            }
             self.reader.put_back(id, self.switches.get_mut(id), served);
         }
         self.reader.is_cut_short()

@@ -356,6 +356,7 @@ impl Worker {
         self.switches.next_epoch = self.channels.pool.next_epoch(epoch);
         self.switches.admission.leave(id);
         self.switches.roster.insert(dpid.0, id, epoch);
+        self.reader.classify(id, &mut self.switches[id], &self.dispatch);
         self.channels.pool.note_address(address.ip().to_canonical(), dpid.0);
         self.output.note(id, &mut self.switches[id]);
     }

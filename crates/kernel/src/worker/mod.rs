@@ -23,6 +23,7 @@ mod apps;
 mod changes;
 mod channels;
 mod connections;
+mod fair_reading;
 mod flows;
 mod forwarder;
 mod hosted;
@@ -49,6 +50,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use tracing::warn;
 
 use crate::app_port::{AppPort, Messages, Verdict};
+use crate::app_queues::OutputShares;
 use crate::dispatch::Dispatch;
 use crate::flows::reader::AbsentApps;
 use crate::ids::{AppSlot, ConnId};
@@ -135,6 +137,8 @@ pub struct Worker {
     log_limits: LogLimits,
     /// The apps that have a number and do not run here.
     absent: AbsentApps,
+    /// The turns of apps in the queues of switches, by their sessions.
+    output_shares: OutputShares,
     /// The switches whose guards restore their flows now.
     restoring: Vec<ConnId>,
 }
@@ -195,6 +199,7 @@ impl Worker {
             timers: Timers { next_tick: now + TICK, pace: Pace::new() },
             log_limits: LogLimits::new(now),
             absent: AbsentApps::default(),
+            output_shares: OutputShares::default(),
             restoring: Vec::new(),
             epoll,
             channels,
@@ -396,6 +401,7 @@ impl Worker {
                         warn!(app = app.0, %error, "could not add an app");
                     }
                 }
+                Command::Sessions { shares } => self.set_shares(&shares),
                 Command::ChargeMemory { charge } => self.calls.charges_memory = charge,
                 Command::LogLevel { app, level } => {
                     if let Some(slot) = self.slot_of(app) {

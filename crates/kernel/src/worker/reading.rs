@@ -19,11 +19,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 
+use super::fair_reading::FairQueues;
 use super::switches::Switches;
 use crate::back_pressure::FullApps;
 use crate::connection::{Connection, Peer, Reading, Up};
 use crate::dispatch::Dispatch;
-use crate::ids::ConnId;
+use crate::ids::{AppSlot, ConnId};
+use crate::session_shares::{Payer, ROUND, Shares};
 
 /// The events of a connection that epoll reports.
 pub(super) const INTEREST: EventFlags =
@@ -43,6 +45,9 @@ struct TurnBudget {
 impl TurnBudget {
     /// At the beginning of a turn.
     const ALL: Self = Self { connections: 256, bytes: 8 << 20 };
+
+    /// The same while sessions reserve packet-ins: so short that a flood delays another session by about a round.
+    const FAIR: Self = Self { bytes: 2 * ROUND, ..Self::ALL };
 
     /// Subtracts one connection, from which `size` bytes were read.
     fn spend(&mut self, size: usize) {
@@ -112,8 +117,10 @@ pub(super) struct Served {
 /// The connections with unread bytes.
 #[derive(Debug, Default)]
 struct Ready {
-    /// Those that may be read, in the order of their turns.
+    /// Those that may be read, in the order of their turns; empty if there are [`fair`](Self::fair) queues.
     queue: VecDeque<ConnId>,
+    /// Those that may be read, if sessions reserve packet-ins.
+    fair: Option<Box<FairQueues>>,
     /// Those that are paused.
     paused: Vec<ConnId>,
     /// When the first of the paused connections must be read.
@@ -121,17 +128,29 @@ struct Ready {
 }
 
 impl Ready {
-    /// The number of ready and paused connections.
-    fn len(&self) -> usize {
-        self.queue.len() + self.paused.len()
+    /// The number of connections among which turns are divided: the ready ones, of the same payer if there are several, and
+    /// the paused ones.
+    fn active(&self, payer: Payer) -> usize {
+        let ready = self.fair.as_ref().map_or(self.queue.len(), |fair| fair.ready_of(payer));
+        ready + self.paused.len()
     }
 
     /// Removes a connection from the list that `reading` names.
-    fn forget(&mut self, key: ConnId, reading: Reading) {
-        match reading {
-            Reading::Drained => {}
-            Reading::Ready => self.queue.retain(|other| *other != key),
-            Reading::Paused => self.paused.retain(|other| *other != key),
+    fn forget(&mut self, key: ConnId, reading: Reading, payer: Payer) {
+        match (reading, &mut self.fair) {
+            (Reading::Drained, _) => {}
+            (Reading::Ready, None) => self.queue.retain(|other| *other != key),
+            (Reading::Ready, Some(fair)) => fair.forget(key, payer),
+            (Reading::Paused, _) => self.paused.retain(|other| *other != key),
+        }
+    }
+
+    /// Lists a connection behind the others that may be read.
+    #[inline]
+    fn push_back(&mut self, key: ConnId, payer: Payer) {
+        match &mut self.fair {
+            None => self.queue.push_back(key),
+            Some(fair) => fair.push_back(key, payer),
         }
     }
 
@@ -171,7 +190,64 @@ impl Reader {
 
     /// Whether a connection may be read at once.
     pub(super) fn has_ready(&self) -> bool {
-        !self.ready.queue.is_empty()
+        !self.ready.queue.is_empty() || self.ready.fair.as_ref().is_some_and(|it| it.has_ready())
+    }
+
+    /// Divides the reading by the shares of sessions from now on, or in plain turns without any.
+    pub(super) fn set_shares(
+        &mut self,
+        shares: Option<Shares>,
+        switches: &mut Switches,
+        dispatch: &Dispatch,
+    ) {
+        let mut ready = std::mem::take(&mut self.ready.queue);
+        ready.extend(self.ready.fair.iter_mut().flat_map(|fair| fair.drain()));
+        self.ready.fair = shares.map(|shares| Box::new(FairQueues::new(shares)));
+        for id in ready {
+            let payer = switches.get(id).map_or(Payer::NONE, |connection| connection.payer);
+            self.ready.push_back(id, payer);
+        }
+        self.assign(switches, dispatch);
+    }
+
+    /// Names the payers of all switches, after the plan or the sessions of apps have changed.
+    pub(super) fn assign(&mut self, switches: &mut Switches, dispatch: &Dispatch) {
+        if let Some(fair) = &mut self.ready.fair {
+            fair.assign(switches, dispatch);
+        }
+    }
+
+    /// Names the payer of a switch that is up now.
+    pub(super) fn classify(
+        &mut self,
+        id: ConnId,
+        connection: &mut Connection,
+        dispatch: &Dispatch,
+    ) {
+        if let Some(fair) = &mut self.ready.fair {
+            fair.classify(id, connection, dispatch);
+        }
+    }
+
+    /// The part of `all` records that an app of `members` may have handled in a turn of the worker.
+    pub(super) fn portion(&self, slot: AppSlot, members: usize, all: usize) -> usize {
+        self.ready.fair.as_ref().map_or(all, |fair| fair.portion(slot, members, all))
+    }
+
+    /// Notes that a connection is read now.
+    #[inline]
+    pub(super) fn begin_read(&mut self, dispatch: &Dispatch) {
+        if let Some(fair) = &mut self.ready.fair {
+            fair.begin_read(&dispatch.app_ports);
+        }
+    }
+
+    /// Charges the apps for a read of `size` bytes.
+    #[inline]
+    pub(super) fn charge(&mut self, payer: Payer, size: usize, dispatch: &Dispatch) {
+        if let Some(fair) = &mut self.ready.fair {
+            fair.charge(payer, size, &dispatch.app_ports);
+        }
     }
 
     /// When [`resume`](Self::resume) is due if no app gets room before.
@@ -208,25 +284,32 @@ impl Reader {
             Reading::Paused => connection.peer != Peer::Gone,
         };
         if !listed {
-            self.ready.forget(id, connection.reading);
+            self.ready.forget(id, connection.reading, connection.payer);
             connection.reading = Reading::Ready;
-            self.ready.queue.push_back(id);
+            self.ready.push_back(id, connection.payer);
         }
     }
 
     /// Forgets a connection that is being closed.
     pub(super) fn forget(&mut self, id: ConnId, connection: &Connection) {
-        self.ready.forget(id, connection.reading);
+        self.ready.forget(id, connection.reading, connection.payer);
     }
 
     /// Begins a round: each connection that is ready now is read once, as far as the turn allows.
     pub(super) fn begin_round(&mut self) {
         (self.budget, self.turns) = (TurnBudget::ALL, self.ready.queue.len());
         self.handshakes = HANDSHAKES;
+        if let Some(fair) = &mut self.ready.fair {
+            self.budget = TurnBudget::FAIR;
+            fair.begin_round();
+        }
     }
 
     /// The connection to be read next; `None` at the end of the round.
     pub(super) fn next(&mut self) -> Option<ConnId> {
+        if let Some(fair) = &mut self.ready.fair {
+            return if self.budget.is_spent() { None } else { fair.next() };
+        }
         if self.turns == 0 || self.budget.is_spent() {
             return None;
         }
@@ -237,7 +320,7 @@ impl Reader {
 
     /// Whether the round ended before each connection was read.
     pub(super) fn is_cut_short(&self) -> bool {
-        self.turns > 0
+        self.turns > 0 || self.ready.fair.as_ref().is_some_and(|fair| fair.is_cut_short())
     }
 
     /// Lists a connection that was read again, if it may have more bytes.
@@ -250,11 +333,13 @@ impl Reader {
         self.budget.spend(served.size);
         let Some(connection) = connection.filter(|_| served.more) else { return };
         connection.reading = Reading::Ready;
-        if connection.phase.up().is_some_and(|up| up.turn > 0) {
+        if connection.phase.up().is_none_or(|up| up.turn == 0) {
+            self.ready.push_back(id, connection.payer);
+        } else if let Some(fair) = &mut self.ready.fair {
+            fair.push_front(id, connection.payer);
+        } else {
             self.ready.queue.push_front(id); // its turn goes on
             self.turns += 1;
-        } else {
-            self.ready.queue.push_back(id);
         }
     }
 
@@ -278,7 +363,7 @@ impl Reader {
         let Some(Up { switch, back_pressure, turn, .. }) = connection.phase.up_mut() else {
             return Some(Share::ALL);
         };
-        let active = self.ready.len() + 1;
+        let active = self.ready.active(connection.payer) + 1;
         let pressure = dispatch.pressure(switch, active, self.most, now);
         if connection.peer != Peer::Gone
             && let Some(until) = back_pressure.pause_until(pressure.full, now)
@@ -295,7 +380,9 @@ impl Reader {
         switch.vital.refresh(now);
         let most = if pressure.full == FullApps::NotWorthWaiting {
             // At least half a turn, as turns may have become shorter.
-            pressure.turn.saturating_sub(*turn).max(pressure.turn / 2)
+            let rest = pressure.turn.saturating_sub(*turn).max(pressure.turn / 2);
+            let fair = self.ready.fair.as_ref();
+            fair.map_or(rest, |fair| rest.min(fair.allowance(connection.payer)))
         } else {
             // After a pause, a whole buffer: the switch's echo requests are behind the bytes that waited.
             usize::MAX
@@ -316,9 +403,11 @@ impl Reader {
             return;
         }
         self.ready.until = None;
-        let active = self.ready.len();
+        let plain = self.ready.active(Payer::NONE);
+        let is_fair = self.ready.fair.is_some();
         for id in std::mem::take(&mut self.ready.paused) {
             let Some(connection) = switches.get_mut(id) else { continue };
+            let active = if is_fair { self.ready.active(connection.payer) } else { plain };
             let Some(Up { switch, back_pressure, .. }) = connection.phase.up_mut() else {
                 continue;
             };
@@ -328,7 +417,7 @@ impl Reader {
             } else {
                 // Those that have waited longest come first.
                 connection.reading = Reading::Ready;
-                self.ready.queue.push_back(id);
+                self.ready.push_back(id, connection.payer);
             }
         }
     }

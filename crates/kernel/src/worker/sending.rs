@@ -92,8 +92,9 @@ impl Worker {
         now: Instant,
     ) {
         let connection = &mut self.switches[key];
-        let pace = self.dispatch.app_ports[slot].policy.pace;
-        let app_run = connection.begin_run(slot, pace, now);
+        let app_port = &self.dispatch.app_ports[slot];
+        let (pace, turn) = (app_port.policy.pace, app_port.output_turn);
+        let app_run = connection.begin_run(slot, (pace, turn), now);
         if !app_run.is_queued() {
             self.output.spare.lend(&mut connection.out);
         }

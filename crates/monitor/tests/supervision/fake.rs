@@ -200,6 +200,7 @@ impl Fake {
                 }
                 KernelRequest::Detach { .. } => self.note("detach"),
                 KernelRequest::Know { .. } => self.note("know"),
+                KernelRequest::Sessions { shares } => self.note(&format!("sessions {shares:?}")),
                 KernelRequest::ChargeMemory { charge } => self.note(&format!("charge {charge}")),
                 KernelRequest::LogLevel { level, .. } => {
                     self.note(&format!("log-level {}", level.name()));

@@ -30,7 +30,7 @@ pub(crate) struct Reserve {
     /// The number of virtual processors.
     #[schema(maximum = 64)]
     processors: Option<u64>,
-    /// The weight for time beyond the reservation.
+    /// The weight for what other sessions leave.
     #[schema(maximum = 10_000)]
     extra: Option<u64>,
     /// Percent of all packet-ins.

@@ -197,6 +197,15 @@ impl Programs {
         self.advance_scheduling(now);
     }
 
+    /// Sends the kernel the shares of sessions if it has others.
+    pub(super) fn advance_shares(&mut self) {
+        let sessions = &self.scheduling.sessions;
+        if !self.kernel.divides_work() && sessions.configured().is_empty() {
+            return;
+        }
+        self.kernel.set_shares(sessions.shares());
+    }
+
     /// Requests the scheduling of threads that the sessions demand.
     pub(super) fn advance_scheduling(&mut self, now: Instant) {
         if self.is_stopping()
@@ -289,6 +298,7 @@ impl Programs {
         SessionReport {
             name: row.name.clone(),
             cpu: row.reservation.cpu,
+            extra: row.reservation.extra,
             adjusted: row.adjusted,
             resources: self.scheduling.sessions.resources(row),
             members,

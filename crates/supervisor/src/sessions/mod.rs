@@ -18,6 +18,7 @@ mod tests;
 use config::Sessions as SessionKeys;
 use control::session::{
     BEST_EFFORT, CpuReservation, Reservation, Resource, ResourceReport, SYSTEM, SessionId,
+    SessionShare, SessionShares,
 };
 
 use self::admission::{Machine, Refusal, Row, admit, capacity, free, kept, of_system};
@@ -152,6 +153,30 @@ impl Sessions {
     pub fn system_cpu(&self) -> Option<CpuReservation> {
         let system = &self.rows[0];
         system.reservation.cpu.filter(|_| !system.is_kept_free)
+    }
+
+    /// The shares of the sessions that reserve a part of the kernel's work; none if no session does.
+    pub fn shares(&self) -> SessionShares {
+        let share = |row: &Row| SessionShare {
+            session: row.id(),
+            packet_ins_percent: self.percent_of(row, Resource::PacketIns),
+            sent_percent: self.percent_of(row, Resource::Sent),
+            extra: row.reservation.extra,
+        };
+        let mut sessions: Vec<SessionShare> = self.configured().iter().map(share).collect();
+        sessions.retain(|it| it.packet_ins_percent > 0 || it.sent_percent > 0);
+        if sessions.is_empty() {
+            return SessionShares::default();
+        }
+        let best_effort_percent = u8::try_from(self.keys.best_effort_percent).unwrap_or(100);
+        SessionShares { best_effort_percent, sessions }
+    }
+
+    /// The reserved part of a resource in percent, rounded up.
+    fn percent_of(&self, row: &Row, resource: Resource) -> u8 {
+        let all = capacity(&self.machine, &self.keys, resource).max(1);
+        let reserved = u128::from(row.reservation.of(resource)) * 100;
+        u8::try_from(reserved.div_ceil(all.into())).unwrap_or(100)
     }
 
     /// Each resource of a session.

@@ -1,7 +1,9 @@
 //! Tests admission and shares: ways to over-commit, and random rows with a seed.
 
 use config::{SessionConfig, Sessions as SessionKeys};
-use control::session::{CpuReservation, PROCESSOR, Reservation, Resource};
+use control::session::{
+    CpuReservation, PROCESSOR, Reservation, Resource, SessionId, SessionShare, SessionShares,
+};
 use proptest::prelude::*;
 
 use super::Sessions;
@@ -286,4 +288,26 @@ proptest! {
         }).sum();
         prop_assert!(sum <= u128::from(cpu.runtime_us) * 1_000 * u128::from(processors));
     }
+}
+
+#[test]
+fn shares_are_those_of_sessions_that_reserve_work_of_the_kernel() {
+    let none = Sessions::new(MACHINE, keys(vec![row("a", &cpu(10))])).unwrap();
+    assert_eq!(none.shares(), SessionShares::default());
+    let video = [("packet-ins-percent", 30), ("sent-bytes-per-second", 31_250_001), ("extra", 50)];
+    let rows =
+        vec![row("a", &cpu(10)), row("video", &video), row("b", &[("packet-ins-percent", 5)])];
+    let mut sessions = Sessions::new(MACHINE, keys(rows)).unwrap();
+    let share = |name, packet_ins_percent, sent_percent, extra| SessionShare {
+        session: SessionId::of(name),
+        packet_ins_percent,
+        sent_percent,
+        extra,
+    };
+    let expected = [share("video", 30, 26, 50), share("b", 5, 0, 0)];
+    assert_eq!(sessions.shares().sessions, expected);
+    assert_eq!(sessions.shares().best_effort_percent, 5);
+    sessions.adjust("video", &owned(&[("packet-ins-percent", 40), ("extra", 0)])).unwrap();
+    assert_eq!(sessions.shares().sessions[0], share("video", 40, 26, 0));
+    assert!(sessions.adjust("b", &owned(&[("packet-ins-percent", 56)])).is_err());
 }
