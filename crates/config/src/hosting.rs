@@ -70,7 +70,9 @@ fn hosting(table: &Table<'_>, object: Option<&Path>) -> Hosting {
         None if table.get("host").is_some() => {
             Hosting::ALL.into_iter().max_by_key(|it| it.keys.len()).unwrap_or_default()
         }
-        Some(host) if host != Hosting::default() => host,
+        Some(host) if host != Hosting::default() => {
+            object.map_or(host, |object| host.for_file(object))
+        }
         default => object.and_then(Hosting::of_file).or(default).unwrap_or_default(),
     }
 }

@@ -76,6 +76,8 @@ pub struct KernelParts {
 pub struct Kernel {
     pub(crate) program: Program,
     effects: Effects,
+    /// The usual program. An app can [need](App::kernel_program) another one.
+    executable: Executable,
     start: Box<dyn KernelStart>,
     absent: Vec<AbsentApp>,
     /// The user that the kernel becomes, if the monitor is root.
@@ -127,13 +129,14 @@ impl Kernel {
         Self {
             program: Program::new(
                 ProgramKind::Kernel,
-                parts.executable,
+                parts.executable.clone(),
                 parts.apart,
                 rules.kernel_limits,
                 rules.kernel,
                 (effects.clone(), incidents),
             ),
             effects,
+            executable: parts.executable,
             start: parts.start,
             absent: parts.absent,
             run_as: parts.run_as,
@@ -155,6 +158,8 @@ impl Kernel {
         for app in apps.iter_mut() {
             app.prepare_for_kernel(now);
         }
+        let needed = apps.iter().find_map(App::kernel_program);
+        self.program.set_executable(needed.unwrap_or(&self.executable).clone());
         self.program.start(now);
         self.meter.restart();
         self.leak.restart();
