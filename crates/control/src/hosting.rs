@@ -20,6 +20,8 @@ pub struct Hosting(&'static Properties);
 pub struct Properties {
     /// The value of `host` in the configuration. No two hostings share one.
     pub name: &'static str,
+    /// Whether the configuration cannot name it: the object's file makes it of another one with the same process.
+    pub is_implied: bool,
     /// The process in which apps run.
     pub process: HostProcess,
     /// The hosting of an app that leaves the kernel's process.
@@ -67,6 +69,7 @@ impl HostProcess {
 /// A shared object in a zone.
 const USER: Properties = Properties {
     name: "user",
+    is_implied: false,
     process: HostProcess::Zone,
     outside: None,
     language: "Rust or C",
@@ -139,6 +142,7 @@ impl Hosting {
     /// A module of WebAssembly in the kernel's process.
     pub const WASM_IN_KERNEL: Self = Self(&Properties {
         name: "kernel-wasm",
+        is_implied: true,
         process: HostProcess::Kernel,
         outside: Some(Self::WASM),
         // Without `host`, a module gets a zone.
@@ -158,6 +162,11 @@ impl Hosting {
     /// Its row of the table, as the beginning of another row.
     pub const fn properties(self) -> &'static Properties {
         self.0
+    }
+
+    /// The hostings that the configuration can name.
+    pub fn configurable() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|it| !it.is_implied)
     }
 
     /// The hosting with this name.
