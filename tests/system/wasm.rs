@@ -51,6 +51,13 @@ fn faulty(lab: &Lab, name: &str, way: u8) -> Result<String, LabError> {
     Ok(format!("{entry}stage = \"observe\"\noptions = {{ memory-mib = \"1\" }}\n"))
 }
 
+/// The address of a host that is not connected, so that each packet to it is a packet-in.
+fn absent(net: &Net<'_>) -> Result<&'static str, LabError> {
+    let (address, mac) = ("10.0.0.99", "02:00:00:00:00:99");
+    net.h1.run("ip", &["neighbour", "replace", address, "lladdr", mac, "dev", "eth0"])?;
+    Ok(address)
+}
+
 /// The recorded incidents of a program.
 fn incidents(lab: &Lab, program: &Program) -> anyhow::Result<Vec<Incident>> {
     let json = lab.run(&rosemary_binary().display().to_string(), &["incidents", "--json"])?;
@@ -134,10 +141,7 @@ fn module_that_traps_too_often_is_held() {
         let faulty = faulty(lab, "faulty", 1)? + IN_KERNEL + "restart = { restarts = 2 }\n";
         configure(&[&faulty, &format!("[[app]]\nname = \"{APP}\"\n")])?;
         let mut net = Net::start(lab, Of::V1_3)?;
-        let absent = "10.0.0.99"; // so each request is a packet-in
-        let neighbour =
-            ["neighbour", "replace", absent, "lladdr", "02:00:00:00:00:99", "dev", "eth0"];
-        net.h1.run("ip", &neighbour)?;
+        let absent = absent(&net)?;
         net.h1.run("bash", &["-c", &format!("ping -q -i 0.01 -c 20 -W 1 {absent}; true")])?;
         let held = net.rosemary.wait_for("it is held", SOON, |status| {
             status.app("faulty").filter(|it| it.state == ProgramState::Held).cloned()
@@ -163,7 +167,8 @@ fn native_app_that_faults_beside_a_module_is_blamed() {
         let mut net = Net::start(lab, Of::V1_3)?;
         ensure!(net.h1.ping(&net.h2, 3, INTERVAL)?.received > 0);
         let before = net.status()?.programs.kernel.pid;
-        net.h1.run("bash", &["-c", &format!("echo x > /dev/udp/{}/7001", net.h2.address())])?;
+        let datagram = format!("echo x > /dev/udp/{}/7001", absent(&net)?);
+        net.h1.run("bash", &["-c", &datagram])?;
         let after = net.rosemary.wait_for("another kernel runs", SOON, |status| {
             let kernel = &status.programs.kernel;
             let is_new = kernel.pid != before && kernel.state == ProgramState::Running;

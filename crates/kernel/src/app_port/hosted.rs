@@ -281,7 +281,10 @@ impl AppPort {
         let code = successor.code.clone();
         successor.runs.begin_again(now);
         self.successor = Some(successor);
-        self.host_by(|host| code.instance(KernelHost { config, log_level, services, ..host }))
+        self.host_by(|host| code.instance(KernelHost { config, log_level, services, ..host }))?;
+        // The sockets announce an event once, which may have been before.
+        self.exchange_with_services();
+        Ok(())
     }
 
     /// Changes the level of the log of the app in this process.

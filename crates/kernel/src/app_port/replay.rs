@@ -28,8 +28,9 @@ impl AppPort {
         self.backlog.put_first(undone);
     }
 
-    /// Delivers the backlog. Records that a dead zone may have seen are delivered one at a time, so that the kernel
-    /// knows which record ends the app; the workers take turns with these if one zone gets the records of all. The other records follow as far as they fit.
+    /// Delivers the backlog. Records that a dead zone or instance may have seen are delivered one at a time, so that the kernel
+    /// knows which record ends the app. The workers take turns with these if one zone gets the records of all. The
+    /// other records follow while they fit.
     pub(super) fn replay(&mut self, is_current: impl Fn(u64, u32) -> bool) {
         let mut record = Vec::new();
         loop {

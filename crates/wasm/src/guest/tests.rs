@@ -146,7 +146,8 @@ fn calls_end_with_their_reason_and_function() {
 
 #[test]
 fn instances_of_one_engine_have_budgets_of_their_own() {
-    let body = "(local $n i32) (loop (br_if 0 (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000))))
+    let body = "(local.set $now (i64.const 1000))
+                (loop (br_if 0 (i64.ne (local.tee $now (i64.sub (local.get $now) (i64.const 1))) (i64.const 0))))
                 (i32.const 0)";
     let module = mapped(&whole(body));
     let looping = mapped_with(module.engine(), &whole("(loop (br 0)) (i32.const 0)"));
