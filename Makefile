@@ -21,12 +21,12 @@ build: ## compile the programs and the bundled apps into target/debug
 	@.ci/need cargo cc
 	cargo build --workspace --bins --examples
 
-# Two builds: in one, the host would contain the compiler. PROFILE=release after `make release`.
+# Two builds: in one, the hosts would contain the compiler. PROFILE=release after `make release`.
 WASM_PROFILE := $(if $(filter release,$(PROFILE)),--release)
 
 wasm: ## the programs that compile and host apps in WebAssembly, in target/debug (PROFILE=release): minutes
 	@.ci/need cargo cc
-	cargo build $(WASM_PROFILE) --package rosemary-wasm --features host --bin rosemary-wasm
+	cargo build $(WASM_PROFILE) --package rosemary-wasm --features host,kernel --bin rosemary-wasm --bin rosemary-kernel-wasm
 	cargo build $(WASM_PROFILE) --package rosemary-wasm --features compiler --bin rosemary-compile
 
 release: ## compile the optimised programs and apps into target/release, for `make install`
@@ -115,8 +115,8 @@ check: loom ## format, lints, unit tests, links of the documents: minutes
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy --workspace --test '*' -- -D warnings
-	cargo clippy --package rosemary-wasm --features host,compiler --all-targets -- -D warnings
-	cargo test --package rosemary-wasm --features host,compiler
+	cargo clippy --package rosemary-wasm --features host,kernel,compiler --all-targets -- -D warnings
+	cargo test --package rosemary-wasm --features host,kernel,compiler
 	@mkdir -p target
 	cargo test --workspace -- --show-output 2>&1 | tee $(UNIT_LOG)
 	@docs/build.py target/book/src

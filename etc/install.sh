@@ -53,8 +53,8 @@ install -d "$to"/{bin,libexec/rosemary,lib/rosemary/apps,lib/systemd/system,incl
   "$to"/share/{man/man1,man/man5,doc/rosemary,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
 install -m 755 "$build/rosemary" "$build/ofbench" "$to/bin"
 install -m 755 "${programs[@]/#/$build/}" "$to/libexec/rosemary"
-wasm=("$build"/rosemary-wasm "$build"/rosemary-compile)
-if [ -f "${wasm[0]}" ] && [ -f "${wasm[1]}" ]; then
+wasm=("$build"/rosemary-wasm "$build"/rosemary-compile "$build"/rosemary-kernel-wasm)
+if [ -f "${wasm[0]}" ] && [ -f "${wasm[1]}" ] && [ -f "${wasm[2]}" ]; then
   install -m 755 "${wasm[@]}" "$to/libexec/rosemary"
 else
   echo "install: apps in WebAssembly cannot run: their programs are missing; type: make wasm PROFILE=release, then make install" >&2

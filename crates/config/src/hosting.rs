@@ -63,14 +63,18 @@ pub(super) fn read(table: &Table<'_>, object: &mut Option<PathBuf>) -> (Hosting,
 
 /// Reads `host`. Without it, or if it is the default, the object's extension decides.
 fn hosting(table: &Table<'_>, object: Option<&Path>) -> Hosting {
-    let names = Hosting::ALL.map(|it| format!("{:?}", it.name));
-    let host = table.read("host", &alternatives(&names), |it| Hosting::named(it.text()?));
+    let names: Vec<String> = Hosting::configurable().map(|it| format!("{:?}", it.name)).collect();
+    let host = table.read("host", &alternatives(&names), |it| {
+        Hosting::named(it.text()?).filter(|it| !it.is_implied)
+    });
     match host {
         // The refused host may have been one with keys of its own, whose values are then judged as well.
         None if table.get("host").is_some() => {
             Hosting::ALL.into_iter().max_by_key(|it| it.keys.len()).unwrap_or_default()
         }
-        Some(host) if host != Hosting::default() => host,
+        Some(host) if host != Hosting::default() => {
+            object.map_or(host, |object| host.for_file(object))
+        }
         default => object.and_then(Hosting::of_file).or(default).unwrap_or_default(),
     }
 }
@@ -78,7 +82,7 @@ fn hosting(table: &Table<'_>, object: Option<&Path>) -> Hosting {
 /// Why an app cannot have `key`, as its hosting does not have it.
 fn refusal(key: &str) -> String {
     let hosts: Vec<Hosting> =
-        Hosting::ALL.into_iter().filter(|it| it.keys.contains(&key)).collect();
+        Hosting::configurable().filter(|it| it.keys.contains(&key)).collect();
     let names: Vec<String> = hosts.iter().map(|it| format!("{:?}", it.name)).collect();
     let language = hosts.first().map_or("no language", |it| it.language);
     format!("{key} is for apps in {language}; add host = {}", alternatives(&names))
@@ -166,6 +170,10 @@ mod tests {
         assert_eq!((module.host, module.object), (Hosting::RYU, None));
         assert_eq!(module.host_keys.module.as_deref(), Some("ryu.app.simple_switch"));
         assert_eq!(app("object = \"a.py\"\nhost = \"kernel\"").unwrap().host, Hosting::KERNEL);
+        let limits = "object = \"a.wasm\"\nhost = \"kernel\"\noptions = { call-ms = \"5\" }";
+        let module = app(limits).unwrap();
+        assert_eq!((module.host, module.host_keys.options.len()), (Hosting::WASM_IN_KERNEL, 1));
+        assert!(app("object = \"a.wasm\"\nhost = \"kernel-wasm\"").is_err());
     }
 
     #[test]

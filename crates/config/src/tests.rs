@@ -283,6 +283,7 @@ fn longest_lists_fit_into_one_message() {
         log_level: LogLevel::default(),
         config_size: u32::MAX,
         services: services.clone().map(|it| it.name().to_owned()).collect(),
+        code: control::kernel::HostedCode::default(),
     };
     let told: Vec<_> = names.iter().zip(policies).map(app).collect();
     let size = serde_json::to_vec(&told).unwrap().len();

@@ -20,6 +20,8 @@ pub struct Hosting(&'static Properties);
 pub struct Properties {
     /// The value of `host` in the configuration. No two hostings share one.
     pub name: &'static str,
+    /// Whether the configuration cannot name it: the object's file makes it of another one with the same process.
+    pub is_implied: bool,
     /// The process in which apps run.
     pub process: HostProcess,
     /// The hosting of an app that leaves the kernel's process.
@@ -32,6 +34,9 @@ pub struct Properties {
     pub has_modules: bool,
     /// The keys of an `[[app]]` that have a meaning for this hosting and not for every one.
     pub keys: &'static [&'static str],
+    /// Whether the process maps code that was compiled from the object, directly from sealed memory, and then makes no memory
+    /// executable.
+    pub maps_sealed: bool,
     /// Whether apps may have environment variables of nearly all names, because their libraries have many of their own.
     pub has_any_env: bool,
     /// Whether options that begin with `env.` set environment variables.
@@ -64,12 +69,14 @@ impl HostProcess {
 /// A shared object in a zone.
 const USER: Properties = Properties {
     name: "user",
+    is_implied: false,
     process: HostProcess::Zone,
     outside: None,
     language: "Rust or C",
     extension: None,
     has_modules: false,
     keys: &[],
+    maps_sealed: false,
     has_any_env: false,
     options_set_env: false,
     capabilities: &[Capability::PacketIn, Capability::PacketOut, Capability::FlowWrite],
@@ -128,11 +135,24 @@ impl Hosting {
         language: "WebAssembly",
         extension: Some("wasm"),
         keys: &["options"],
+        maps_sealed: true,
         ..USER
     });
 
+    /// A module of WebAssembly in the kernel's process.
+    pub const WASM_IN_KERNEL: Self = Self(&Properties {
+        name: "kernel-wasm",
+        is_implied: true,
+        process: HostProcess::Kernel,
+        outside: Some(Self::WASM),
+        // Without `host`, a module gets a zone.
+        extension: None,
+        ..*Self::WASM.properties()
+    });
+
     /// All hostings. Of those with one extension, the first is that of a file for which the configuration names none.
-    pub const ALL: [Self; 5] = [Self::USER, Self::KERNEL, Self::PYTHON, Self::RYU, Self::WASM];
+    pub const ALL: [Self; 6] =
+        [Self::USER, Self::KERNEL, Self::PYTHON, Self::RYU, Self::WASM, Self::WASM_IN_KERNEL];
 
     /// A hosting with these properties that is not in [`ALL`](Self::ALL), for tests.
     pub const fn of(properties: &'static Properties) -> Self {
@@ -144,6 +164,11 @@ impl Hosting {
         self.0
     }
 
+    /// The hostings that the configuration can name.
+    pub fn configurable() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|it| !it.is_implied)
+    }
+
     /// The hosting with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name == name)
@@ -152,6 +177,16 @@ impl Hosting {
     /// The hosting of a file, by the file's extension. `None` for files without an extension of a hosting.
     pub fn of_file(file: &Path) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.has_file(file))
+    }
+
+    /// The hosting of `file` where the configuration names this one: `kernel` is another hosting for a module than for a shared object.
+    #[must_use]
+    pub fn for_file(self, file: &Path) -> Self {
+        let inside = |outside: Self| {
+            let mut all = Self::ALL.into_iter();
+            all.find(|it| it.process == self.process && it.outside == Some(outside))
+        };
+        Self::of_file(file).and_then(inside).unwrap_or(self)
     }
 
     /// The hosting of a package with an archive of modules.
@@ -236,6 +271,15 @@ mod tests {
             assert!(!host.outside().is_in_kernel(), "{host:?}");
             assert_eq!(host.outside() != host, host.is_in_kernel(), "{host:?}");
         }
+    }
+
+    #[test]
+    fn kernel_hosts_each_language_in_its_own_way() {
+        let hosting = |host: Hosting, file: &str| host.for_file(Path::new(file));
+        assert_eq!(hosting(Hosting::KERNEL, "/a/b.wasm"), Hosting::WASM_IN_KERNEL);
+        assert_eq!(hosting(Hosting::KERNEL, "/a/b.so"), Hosting::KERNEL);
+        assert_eq!(hosting(Hosting::KERNEL, "/a/b.py"), Hosting::KERNEL, "refused as no object");
+        assert_eq!(hosting(Hosting::PYTHON, "/a/b.wasm"), Hosting::PYTHON);
     }
 
     #[test]

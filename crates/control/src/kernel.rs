@@ -4,6 +4,7 @@
 //! message, in the order that its documentation states.
 
 pub use names::Southbound;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -53,6 +54,18 @@ pub struct AnnouncedApp {
     pub config_size: u32,
     /// The names of the services that it may use, if the kernel hosts it.
     pub services: Vec<String>,
+    /// What its hosting needs besides its object, if the kernel hosts it.
+    #[serde(default)]
+    pub code: HostedCode,
+}
+
+/// What a hosting in the kernel needs besides an app's object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostedCode {
+    /// The SHA-256 of the object, in hexadecimal digits.
+    pub sha256: String,
+    /// The app's options.
+    pub options: BTreeMap<String, String>,
 }
 
 /// The peers that may speak OpenFlow over plain TCP, which neither encrypts nor authenticates.
@@ -285,6 +298,12 @@ pub enum KernelRequest {
         /// The app.
         app: AppId,
     },
+    /// An app that the kernel hosts has ended too often: make no further instance of it. The records that it had not handled wait for
+    /// its zone.
+    Disable {
+        /// The app.
+        app: AppId,
+    },
     /// These apps have a number and do not run: what they own in switches is an orphan. Sent after [`Start`](Self::Start),
     /// at most [`MOST_ABSENT`] at a time; apps of an earlier message stay absent until they are attached. To remove what an
     /// app that has just stopped owns in all switches, the monitor sends this with `remove` set for that app.
@@ -457,6 +476,14 @@ pub enum KernelReply {
     /// disabled it and goes on. Once the app's zone is attached, it receives the events that it had not
     /// handled.
     Demoted {
+        /// The app.
+        app: AppId,
+        /// The reason, as a phrase.
+        why: String,
+    },
+    /// An instance of a contained app in the kernel trapped or exceeded a limit. The kernel goes on, and makes another instance, which
+    /// receives the events that were not handled.
+    InstanceEnded {
         /// The app.
         app: AppId,
         /// The reason, as a phrase.

@@ -7,6 +7,7 @@
 
 use std::process::ExitCode;
 
+use rosemary_kernel::app_port::Hostings;
 use rosemary_kernel::server;
 
 /// Printed after the program's name if a person starts it with arguments.
@@ -15,5 +16,7 @@ const WHAT_IT_IS: &str = "is the process of Rosemary that serves the switches; `
 
 fn main() -> ExitCode {
     control::sabotage::select();
-    sys::program::run("kernel", WHAT_IT_IS, sys::log::to_stderr, server::run)
+    sys::program::run("kernel", WHAT_IT_IS, sys::log::to_stderr, |monitor| {
+        server::run(monitor, Hostings { further: &[] })
+    })
 }

@@ -24,8 +24,8 @@ pub(crate) struct KernelSandbox<'a> {
     pub(crate) run_as: Option<u32>,
     /// The descriptors that came with `Start`.
     pub(crate) fds: &'a [OwnedFd],
-    /// How many of them are apps' objects. These stand before the last, which is the flight recorder's.
-    pub(crate) objects: usize,
+    /// Those of them whose content the kernel loads from files in its root directory.
+    pub(crate) objects: &'a [BorrowedFd<'a>],
 }
 
 impl KernelSandbox<'_> {
@@ -35,9 +35,8 @@ impl KernelSandbox<'_> {
     /// The process could not give up its user or its privileges.
     pub(crate) fn enter(&self) -> io::Result<Confined> {
         let fds: Vec<BorrowedFd<'_>> = self.fds.iter().map(AsFd::as_fd).collect();
-        let end = fds.len().saturating_sub(1);
-        let objects = fds.get(end.saturating_sub(self.objects)..end).unwrap_or_default();
-        let sandbox = Sandbox { run_as: self.run_as, keep: &fds, objects, ..sandbox(self.monitor) };
+        let (run_as, objects) = (self.run_as, self.objects);
+        let sandbox = Sandbox { run_as, keep: &fds, objects, ..sandbox(self.monitor) };
         sandbox.confine_except_calls()
     }
 }

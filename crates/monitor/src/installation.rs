@@ -76,6 +76,14 @@ impl Installation {
         find("rosemary-wasm", &self.own, FOR_WASM)
     }
 
+    /// Finds the kernel that also hosts apps in WebAssembly.
+    ///
+    /// # Errors
+    /// [`StartError::Missing`].
+    pub fn wasm_kernel(&self) -> Result<PathBuf, StartError> {
+        find("rosemary-kernel-wasm", &self.own, FOR_WASM)
+    }
+
     /// Finds the program that compiles apps in WebAssembly.
     ///
     /// # Errors

@@ -77,6 +77,8 @@ pub struct KernelParts {
 pub struct Kernel {
     pub(crate) program: Program,
     effects: Effects,
+    /// The usual program. An app can [need](App::kernel_program) another one.
+    executable: Executable,
     start: Box<dyn KernelStart>,
     absent: Vec<AbsentApp>,
     /// The user that the kernel becomes, if the monitor is root.
@@ -130,13 +132,14 @@ impl Kernel {
         Self {
             program: Program::new(
                 ProgramKind::Kernel,
-                parts.executable,
+                parts.executable.clone(),
                 parts.apart,
                 rules.kernel_limits,
                 rules.kernel,
                 (effects.clone(), incidents),
             ),
             effects,
+            executable: parts.executable,
             start: parts.start,
             absent: parts.absent,
             run_as: parts.run_as,
@@ -159,6 +162,8 @@ impl Kernel {
         for app in apps.iter_mut() {
             app.prepare_for_kernel(now);
         }
+        let needed = apps.iter().find_map(App::kernel_program);
+        self.program.set_executable(needed.unwrap_or(&self.executable).clone());
         self.program.start(now);
         self.meter.restart();
         self.leak.restart();
@@ -298,9 +303,9 @@ impl Kernel {
                 }
             });
             if let Some(record) = crash.filter(|it| it.signal.is_some()) {
-                let objects = apps
-                    .iter()
-                    .filter_map(|app| Some((app.id.0, app.name.clone(), app.object_for_kernel()?)));
+                // Compiled code of sealed memory is none of the modules that the kernel has recorded.
+                let native = apps.iter().filter(|app| !app.spec().keys.host.maps_sealed);
+                let objects = native.filter_map(|app| Some((app.id.0, app.name.clone(), app.object_for_kernel()?)));
                 let objects = objects.collect();
                 let crashed = CrashedKernel { incident: id, record, modules, objects };
                 self.effects.add(self.program.id(), Effect::Backtrace(Box::new(crashed)));

@@ -243,6 +243,11 @@ impl Program {
         false
     }
 
+    /// Changes its file and its arguments, from the next start on.
+    pub fn set_executable(&mut self, executable: Executable) {
+        self.executable = executable;
+    }
+
     /// Starts the process.
     pub fn start(&mut self, now: Instant) {
         let spawn = Spawn {

@@ -46,13 +46,15 @@ pub struct Runtime {
     pub read: Vec<PathBuf>,
     /// Directories with modules of the program, those of the system aside.
     pub modules: Vec<PathBuf>,
+    /// The program of a kernel that hosts the app, if the usual one cannot. It hosts all other apps, too.
+    pub kernel: Option<Executable>,
 }
 
 impl Runtime {
     /// The runtime of an app with this hosting whose zone is a program without arguments and without files of its own.
     pub fn of_program(host: Hosting, program: PathBuf) -> Self {
         let (read, modules) = (Vec::new(), Vec::new());
-        Self { host: host.outside(), program: program.into(), read, modules }
+        Self { host: host.outside(), program: program.into(), read, modules, kernel: None }
     }
 }
 

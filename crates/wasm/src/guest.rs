@@ -1,9 +1,12 @@
-//! An app in WebAssembly: an instance of its module in a store of its own, behind the interface of `docs/wasm.md`.
+//! An app in WebAssembly: an instance of its module in a store of its own, behind the interface of `docs/wasm.md`. The zone and the
+//! kernel differ by the host that carries out its calls.
 //!
 //! A batch is copied into the app's memory, and messages are copied out of it. Nothing else is shared, and the copy of an address is
 //! never used twice.
 
+use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sdk::abi::host::{Answer, Failed, Host, WholeRecord};
@@ -13,11 +16,9 @@ use wasmtime::{
     Engine, Instance, InstancePre, Memory, Module, Store, StoreLimitsBuilder, Trap, TypedFunc,
     WasmBacktrace,
 };
-use zone::host::ZoneHost;
-use zone::run::{Guest, ZoneError};
 
 use crate::bounds::Bounds;
-use crate::budget::{Budget, epochs};
+use crate::budget::{Budget, Ticker};
 use crate::imports::{Calls, MODULE, NAMES, linker};
 use crate::reason;
 
@@ -50,25 +51,34 @@ pub enum WasmError {
     Thread(io::Error),
 }
 
-impl From<WasmError> for ZoneError {
-    fn from(error: WasmError) -> Self {
-        match error {
-            WasmError::Unfit(why) => Self::Module(why),
-            WasmError::Trapped(why) => Self::Trapped(why),
-            WasmError::Failed(failed) => Self::App(failed),
-            WasmError::Thread(error) => Self::Load(error),
-        }
+/// A module whose imports are resolved, and from which instances are made.
+pub struct LinkedModule<H: Host> {
+    pre: InstancePre<Calls<H>>,
+    bounds: Bounds,
+}
+
+impl<H: Host> fmt::Debug for LinkedModule<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkedModule").field("bounds", &self.bounds).finish_non_exhaustive()
     }
 }
 
 /// An app with its instance.
-#[expect(missing_debug_implementations, reason = "a store has none")]
 pub struct WasmApp<H: Host> {
     instance: Running<H>,
-    budget: Budget,
+    ticker: Arc<Ticker>,
     bounds: Bounds,
     name: String,
     version: String,
+}
+
+impl<H: Host> fmt::Debug for WasmApp<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bounds, name, version, .. } = self;
+        let mut out = f.debug_struct("WasmApp");
+        out.field("name", name).field("version", version).field("bounds", bounds);
+        out.finish_non_exhaustive()
+    }
 }
 
 /// An instance and its exports.
@@ -80,25 +90,32 @@ struct Running<H: Host> {
     /// The memory for a batch: its address and size.
     address: usize,
     size: usize,
-    /// The processor time of the present call.
-    budget: Duration,
 }
 
-impl<H: Host> WasmApp<H> {
-    /// Makes an instance of `module`, which calls `host`.
+impl<H: Host> LinkedModule<H> {
+    /// Resolves the imports of `module`, whose instances get these limits.
+    ///
+    /// # Errors
+    /// [`WasmError::Unfit`]: it imports what the host does not have.
+    pub fn of(module: &Module, bounds: Bounds) -> Result<Self, WasmError> {
+        Ok(Self { pre: link(module.engine(), module)?, bounds })
+    }
+
+    /// Makes an instance, which calls `host`, in the thread that will call the instance. `ticker` is that of the module's engine.
     ///
     /// # Errors
     /// [`WasmError`].
-    pub fn create(module: &Module, host: H, bounds: Bounds) -> Result<Self, WasmError> {
-        let engine = module.engine();
-        let budget = Budget::watch(engine).map_err(WasmError::Thread)?;
-        let pre = link(engine, module)?;
-        let call = budget.begin();
-        let (instance, name, version) = Running::start(&pre, host, bounds)?;
+    pub fn start(&self, host: H, ticker: Arc<Ticker>) -> Result<WasmApp<H>, WasmError> {
+        let bounds = self.bounds;
+        let budget = Budget::of_this_thread().map_err(WasmError::Thread)?;
+        let call = ticker.begin();
+        let (instance, name, version) = Running::start(&self.pre, host, bounds, budget)?;
         drop(call);
-        Ok(Self { instance, budget, bounds, name, version })
+        Ok(WasmApp { instance, ticker, bounds, name, version })
     }
+}
 
+impl<H: Host> WasmApp<H> {
     /// Returns the name that the module states.
     pub fn name(&self) -> &str {
         &self.name
@@ -121,12 +138,12 @@ impl<H: Host> WasmApp<H> {
     ///
     /// # Panics
     /// If there are more than [`MAX_BATCH`] records.
-    pub fn on_records(
+    pub fn on_records<'r>(
         &mut self,
         now_ns: u64,
-        records: &[WholeRecord<'_>],
+        records: impl Iterator<Item = WholeRecord<'r>> + Clone,
     ) -> Result<Answer, WasmError> {
-        let call = self.budget.begin();
+        let call = self.ticker.begin();
         self.instance.begin(self.bounds.call);
         let answer = self.instance.call(now_ns, records);
         drop(call);
@@ -154,6 +171,7 @@ impl<H: Host> Running<H> {
         pre: &InstancePre<Calls<H>>,
         host: H,
         bounds: Bounds,
+        budget: Budget,
     ) -> Result<(Self, String, String), WasmError> {
         let limits = StoreLimitsBuilder::new()
             .memory_size(bounds.memory)
@@ -162,9 +180,10 @@ impl<H: Host> Running<H> {
             .memories(1)
             .tables(4)
             .build();
-        let mut store = Store::new(pre.module().engine(), Calls::new(host, limits));
+        let mut store = Store::new(pre.module().engine(), Calls::new(host, limits, budget));
         store.limiter(|calls| &mut calls.limits);
-        store.set_epoch_deadline(epochs(bounds.start));
+        store.epoch_deadline_callback(|mut store| Ok(store.data_mut().budget.tick()));
+        begin(&mut store, bounds.start);
         let unfit = |error: wasmtime::Error| WasmError::Unfit(explained(&error, bounds.start));
         let instance = pre.instantiate(&mut store).map_err(unfit)?;
         let missing = |what: &str| WasmError::Unfit(format!("it does not export {what}"));
@@ -195,7 +214,6 @@ impl<H: Host> Running<H> {
             store,
             address: 0,
             size: 0,
-            budget: bounds.start,
         };
         running.create(&instance).map_err(|error| match error {
             WasmError::Trapped(why) => WasmError::Unfit(format!("at its start, it {why}")),
@@ -220,9 +238,8 @@ impl<H: Host> Running<H> {
         let create: TypedFunc<(u32, u32, u32), i32> =
             export(instance, &mut self.store, "rosemary-create")?;
         let arguments = (address, address + small(numbers.len()), small(config.len()));
-        let created = create
-            .call(&mut self.store, arguments)
-            .map_err(|error| trapped(&error, self.budget))?;
+        let created =
+            create.call(&mut self.store, arguments).map_err(|error| self.trapped(&error))?;
         let calls = self.store.data_mut();
         calls.is_creating = false;
         let complaint = calls.complaint.take();
@@ -239,7 +256,7 @@ impl<H: Host> Running<H> {
             let wanted = size.next_power_of_two().max(LEAST_INPUT);
             let wanted_u32 = u32::try_from(wanted).unwrap_or(u32::MAX);
             let address = self.input.call(&mut self.store, wanted_u32);
-            let address = address.map_err(|error| trapped(&error, self.budget))?;
+            let address = address.map_err(|error| self.trapped(&error))?;
             if address == 0 || !address.is_multiple_of(8) {
                 return Err(WasmError::Trapped(format!(
                     "has no memory for {size} bytes of records; raise its memory"
@@ -254,17 +271,27 @@ impl<H: Host> Running<H> {
             .ok_or_else(|| WasmError::Trapped("returned memory that it does not have".into()))
     }
 
-    /// Gives the next call this much processor time.
-    fn begin(&mut self, budget: Duration) {
-        self.budget = budget;
-        self.store.set_epoch_deadline(epochs(budget));
+    fn trapped(&self, error: &wasmtime::Error) -> WasmError {
+        WasmError::Trapped(explained(error, self.store.data().budget.limit()))
     }
 
-    fn call(&mut self, now_ns: u64, records: &[WholeRecord<'_>]) -> Result<Answer, WasmError> {
-        assert!(records.len() <= MAX_BATCH, "a batch has at most {MAX_BATCH} records");
-        let count = small(records.len());
-        let size =
-            records.iter().map(|record| record.bytes().len().next_multiple_of(8)).sum::<usize>();
+    /// Gives the next call this much processor time.
+    fn begin(&mut self, budget: Duration) {
+        begin(&mut self.store, budget);
+    }
+
+    fn call<'r>(
+        &mut self,
+        now_ns: u64,
+        records: impl Iterator<Item = WholeRecord<'r>> + Clone,
+    ) -> Result<Answer, WasmError> {
+        let (mut count, mut size) = (0, 0);
+        for record in records.clone() {
+            count += 1;
+            size += record.bytes().len().next_multiple_of(8);
+        }
+        assert!(count <= MAX_BATCH, "a batch has at most {MAX_BATCH} records");
+        let count = small(count);
         let mut input = &mut self.room(ANSWER + size)?[ANSWER..];
         for record in records {
             let bytes = record.bytes();
@@ -280,7 +307,7 @@ impl<H: Host> Running<H> {
         let calls = self.store.data_mut();
         calls.count = 0;
         let stopped = std::mem::take(&mut calls.stopped);
-        if result.map_err(|error| trapped(&error, self.budget))? != 0 {
+        if result.map_err(|error| self.trapped(&error))? != 0 {
             return Err(Failed::GaveUp.into());
         }
         let answer = self
@@ -303,6 +330,12 @@ impl<H: Host> Running<H> {
         let wake_at_ns = (wake_at_ns != u64::MAX).then_some(wake_at_ns);
         Ok(Answer { handled: handled as usize, wake_at_ns })
     }
+}
+
+/// Gives the next call this much processor time.
+fn begin<H>(store: &mut Store<Calls<H>>, budget: Duration) {
+    store.data_mut().budget.begin(budget);
+    store.set_epoch_deadline(1);
 }
 
 /// A size or an address in a memory of at most 4 GiB.
@@ -333,10 +366,6 @@ fn text(memory: &[u8], address: u32) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn trapped(error: &wasmtime::Error, budget: Duration) -> WasmError {
-    WasmError::Trapped(explained(error, budget))
-}
-
 /// What ended a call, and in which function.
 fn explained(error: &wasmtime::Error, budget: Duration) -> String {
     let cause = match error.downcast_ref::<Trap>() {
@@ -357,20 +386,6 @@ fn explained(error: &wasmtime::Error, budget: Duration) -> String {
         cause
     } else {
         format!("{cause}, in {}", functions.join(", called by "))
-    }
-}
-
-impl Guest for WasmApp<ZoneHost> {
-    fn host(&mut self) -> &mut ZoneHost {
-        Self::host(self)
-    }
-
-    fn on_records(
-        &mut self,
-        now_ns: u64,
-        records: &[WholeRecord<'_>],
-    ) -> Result<Answer, ZoneError> {
-        Ok(Self::on_records(self, now_ns, records)?)
     }
 }
 

@@ -9,6 +9,8 @@ use sdk::services::{AskError, MAX_MESSAGE, RequestId, Service};
 use sdk::serving::{ClientId, ClientRequest};
 use wasmtime::{Caller, Error, Linker, Memory, Result, StoreLimits};
 
+use crate::budget::Budget;
+
 /// The module of the imports. Its number is that of the interface: a new one has other imports or other meanings.
 pub(crate) const MODULE: &str = "rosemary:app@1";
 
@@ -44,6 +46,8 @@ pub(crate) struct Calls<H> {
     /// The app's memory, once there is an instance.
     pub(crate) memory: Option<Memory>,
     pub(crate) limits: StoreLimits,
+    /// The processor time of the present call.
+    pub(crate) budget: Budget,
     /// Records of the present batch; 0 outside of one.
     pub(crate) count: u32,
     /// Which of them were stopped, a bit each.
@@ -54,11 +58,12 @@ pub(crate) struct Calls<H> {
 }
 
 impl<H> Calls<H> {
-    pub(crate) fn new(host: H, limits: StoreLimits) -> Self {
+    pub(crate) fn new(host: H, limits: StoreLimits, budget: Budget) -> Self {
         Self {
             host,
             memory: None,
             limits,
+            budget,
             count: 0,
             stopped: 0,
             complaint: None,

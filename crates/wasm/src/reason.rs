@@ -4,7 +4,7 @@
 const LONGEST: usize = 400;
 
 /// The most characters of a name.
-#[cfg(feature = "host")]
+#[cfg(feature = "runtime")]
 const LONGEST_NAME: usize = 64;
 
 /// The beginning of an error with its causes, in one line.
@@ -13,7 +13,7 @@ pub(crate) fn of(error: &wasmtime::Error) -> String {
 }
 
 /// The beginning of a name of the module.
-#[cfg(feature = "host")]
+#[cfg(feature = "runtime")]
 pub(crate) fn name(name: &str) -> String {
     shortened(name, LONGEST_NAME)
 }

@@ -5,14 +5,17 @@ use std::io;
 use control::hosting::Hosting;
 use control::zone::ZoneReply;
 use sys::channel::Channel;
-use sys::sandbox::seccomp::{self, Profile};
+use sys::sandbox::seccomp::{self, Further, Profile};
 use tracing::info;
 use zone::host::ZoneHost;
-use zone::run::{Code, Confined, Zone, ZoneError, ZoneProgram, confine, reported};
+use zone::run::{
+    Answer, Code, Confined, Guest, WholeRecord, Zone, ZoneError, ZoneProgram, confine, reported,
+};
 
 use crate::bounds::Bounds;
+use crate::budget::Ticker;
 use crate::engine::engine;
-use crate::guest::WasmApp;
+use crate::guest::{LinkedModule, WasmApp, WasmError};
 use crate::reason;
 
 /// The program whose apps are modules of WebAssembly.
@@ -43,10 +46,36 @@ fn load(monitor: &Channel) -> Result<Option<Zone<WasmApp<ZoneHost>>>, ZoneError>
     let engine = engine().map_err(|error| ZoneError::Module(reason::of(&error)))?;
     let module = sys::wasm::map(&engine, code, &sha256);
     let module = module.map_err(|error| ZoneError::Load(io::Error::other(error)))?;
-    seccomp::forbid_new_code().map_err(ZoneError::Code)?;
-    let app = WasmApp::create(&module, host, bounds)?;
+    seccomp::forbid_new_code(Further::Refused).map_err(ZoneError::Code)?;
+    let ticker = Ticker::start(&engine).map_err(ZoneError::Load)?;
+    let app = LinkedModule::of(&module, bounds)?.start(host, ticker.into())?;
     let version = app.version().to_owned();
     info!(app = app.name(), version, "app loaded");
     monitor.send(&ZoneReply::Loaded { version }, &[])?;
     Ok(Some(Zone::of(app)))
+}
+
+impl From<WasmError> for ZoneError {
+    fn from(error: WasmError) -> Self {
+        match error {
+            WasmError::Unfit(why) => Self::Module(why),
+            WasmError::Trapped(why) => Self::Trapped(why),
+            WasmError::Failed(failed) => Self::App(failed),
+            WasmError::Thread(error) => Self::Load(error),
+        }
+    }
+}
+
+impl Guest for WasmApp<ZoneHost> {
+    fn host(&mut self) -> &mut ZoneHost {
+        Self::host(self)
+    }
+
+    fn on_records(
+        &mut self,
+        now_ns: u64,
+        records: &[WholeRecord<'_>],
+    ) -> Result<Answer, ZoneError> {
+        Ok(Self::on_records(self, now_ns, records.iter().copied())?)
+    }
 }

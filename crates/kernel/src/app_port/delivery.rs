@@ -51,6 +51,33 @@ impl Delivery {
         }
     }
 
+    /// Whether the app's only record is also the backlog's oldest: it is delivered alone and not handled yet.
+    pub(super) fn is_in_flight(&self) -> bool {
+        match self {
+            Self::Nowhere => false,
+            Self::Rings(rings) => rings.in_flight,
+            Self::Calls(hosted) => hosted.in_flight,
+        }
+    }
+
+    /// Notes whether the app's only record is also the backlog's oldest.
+    pub(super) fn set_in_flight(&mut self, in_flight: bool) {
+        match self {
+            Self::Nowhere => {}
+            Self::Rings(rings) => rings.in_flight = in_flight,
+            Self::Calls(hosted) => hosted.in_flight = in_flight,
+        }
+    }
+
+    /// Number of records that the app has not handled.
+    pub(super) fn outstanding(&self) -> usize {
+        match self {
+            Self::Nowhere => 0,
+            Self::Rings(rings) => rings.ring.outstanding() as usize,
+            Self::Calls(hosted) => hosted.waiting(),
+        }
+    }
+
     /// Writes a record that needs no verdict; `false` if there is no room for it.
     pub(super) fn push(&mut self, head: &Words, body: &[u8], room: Room) -> bool {
         self.push_ticket(head, body, room, Ticket::NONE)

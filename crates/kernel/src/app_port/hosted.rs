@@ -8,6 +8,7 @@
 //! zone.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 use sdk::abi::host::{Gathered, Writer};
@@ -20,6 +21,7 @@ use super::AppPort;
 use super::delivery::Delivery;
 use super::guest::{Artifact, Guest, KernelHost};
 use super::outbox::Outbox;
+use super::successor::{Runs, Successor};
 use super::tickets::{Tickets, Verdict};
 use super::tracked::Tracked;
 use crate::hold_queue::Ticket;
@@ -36,6 +38,8 @@ pub(super) struct Hosted {
     /// Most records in one call.
     batch: usize,
     wake_at_ns: Option<u64>,
+    /// Whether its only record is also the backlog's oldest: it is delivered alone and not handled yet.
+    pub(super) in_flight: bool,
 }
 
 impl Hosted {
@@ -66,6 +70,7 @@ impl Hosted {
             capacity,
             batch: batch.min(MAX_BATCH),
             wake_at_ns: None,
+            in_flight: false,
         })
     }
 
@@ -135,11 +140,11 @@ impl Hosted {
         self.app.host().outbox.clear();
         let count = self.records.len().min(self.batch);
         if count > 0 && self.wake_at_ns.is_some_and(|wake_at| wake_at <= now_ns) {
-            self.app.on_batch(now_ns, &self.records, 0).map_err(|failed| failed.to_string())?;
+            self.app.on_batch(now_ns, &self.records, 0)?;
         }
         let answer = self.app.on_batch(now_ns, &self.records, count);
         let KernelHost { outbox, stopped, .. } = self.app.host();
-        let answer = answer.map_err(|failed| failed.to_string())?;
+        let answer = answer?;
         let handled = answer.handled;
         if handled == 0 && count > 0 && outbox.is_empty() {
             return Err(format!("the app handled none of {count} records, though it had room"));
@@ -164,8 +169,7 @@ impl Hosted {
         // Taken out of the host, which the app uses during the call to take descriptors of answers.
         let answers = self.app.host().services.lend_answers();
         let count = answers.len().min(self.batch);
-        let answer = self.app.on_batch(now_ns, &answers, count);
-        let answer = answer.map_err(|failed| failed.to_string())?;
+        let answer = self.app.on_batch(now_ns, &answers, count)?;
         let handled = answer.handled;
         let host = self.app.host();
         // No other app gets these records, so that none can be stopped.
@@ -187,12 +191,18 @@ impl Hosted {
     }
 
     /// Ends the app without another call into it; returns the records that it had not handled, as the ring of a dead
-    /// zone.
-    pub(super) fn disable(self) -> Option<Tracked> {
+    /// zone, and the app's services.
+    pub(super) fn disable(self) -> (Option<Tracked>, Services) {
         let Self { mut app, records, mut tickets, capacity, .. } = self;
-        // Its zone gets sockets of its own.
-        drop(std::mem::take(&mut app.host().services));
+        let services = std::mem::take(&mut app.host().services);
         app.abandon();
+        (Self::undone(&records, &mut tickets, capacity), services)
+    }
+
+    fn undone(records: &Gathered, tickets: &mut Tickets, capacity: u32) -> Option<Tracked> {
+        if records.is_empty() {
+            return None;
+        }
         let (mut ring, _) = Tracked::create(capacity).ok()?;
         for record in records.iter() {
             if let Some((words, body)) = super::split(record) {
@@ -211,17 +221,77 @@ impl AppPort {
     /// Why its code makes none, as a phrase.
     pub(crate) fn host(
         &mut self,
-        code: &dyn Artifact,
+        code: &Arc<dyn Artifact>,
         config: &[u8],
         log_level: LogLevel,
         services: &[String],
     ) -> Result<(), String> {
-        let (config, services) = (config.into(), Services::from_names(services));
-        self.host_by(|host| code.instance(KernelHost { config, log_level, services, ..host }))
+        let services = Services::from_names(services);
+        let successor = code.is_contained().then(|| {
+            let (code, config, runs) = (code.clone(), config.into(), Runs::begin(Instant::now()));
+            Box::new(Successor { code, config, log_level, services: Services::default(), runs })
+        });
+        let config = config.into();
+        self.host_by(|host| code.instance(KernelHost { config, log_level, services, ..host }))?;
+        self.successor = successor;
+        Ok(())
+    }
+
+    /// Ends the instance of a contained app in this process, which must not be called again. The records that it had not handled wait
+    /// for the next instance, which is made when it is [due](Self::successor_due). Returns the record that has ended an instance twice,
+    /// if there is one; it is not delivered again. `None` if the app is not contained.
+    pub(crate) fn end_instance(&mut self, now: Instant) -> Option<Option<Vec<u8>>> {
+        self.successor.as_ref()?;
+        let (mut undone, mut culprit, mut services) = (None, None, None);
+        if let Delivery::Calls(hosted) = self.stop() {
+            let in_flight = hosted.in_flight;
+            let (ring, of_instance) = hosted.disable();
+            (undone, services) = (ring, Some(of_instance));
+            if in_flight {
+                let mut record = Vec::new();
+                culprit = self.backlog.oldest(&mut record).map(|_| record);
+                self.backlog.drop_oldest();
+                undone.iter_mut().for_each(Tracked::drop_oldest); // the same record
+            }
+        }
+        if let Some(undone) = undone {
+            self.put_first(undone);
+        }
+        if let Some(successor) = &mut self.successor {
+            successor.services = services.unwrap_or_default();
+            successor.runs.end(now);
+        }
+        Some(culprit)
+    }
+
+    /// When the next instance of a contained app must be made, if none runs.
+    pub(crate) fn successor_due(&self) -> Option<Instant> {
+        self.successor.as_ref().and_then(|it| it.runs.due())
+    }
+
+    /// Makes the next instance of a contained app.
+    ///
+    /// # Errors
+    /// Why its code makes none, as a phrase.
+    pub(crate) fn host_successor(&mut self, now: Instant) -> Result<(), String> {
+        let Some(mut successor) = self.successor.take() else { return Ok(()) };
+        let mut services = std::mem::take(&mut successor.services);
+        services.renew();
+        let (config, log_level) = (successor.config.clone(), successor.log_level);
+        let code = successor.code.clone();
+        successor.runs.begin_again(now);
+        self.successor = Some(successor);
+        self.host_by(|host| code.instance(KernelHost { config, log_level, services, ..host }))?;
+        // The sockets announce an event once, which may have been before.
+        self.exchange_with_services();
+        Ok(())
     }
 
     /// Changes the level of the log of the app in this process.
     pub(crate) fn set_log_level(&mut self, level: LogLevel) {
+        if let Some(successor) = &mut self.successor {
+            successor.log_level = level;
+        }
         if let Some(hosted) = self.delivery.hosted_mut() {
             hosted.app.host().log_level = level;
         }
@@ -231,6 +301,8 @@ impl AppPort {
     pub(crate) fn connect_service(&mut self, name: &str, socket: OwnedFd, table: Option<&OwnedFd>) {
         if let Some(hosted) = self.delivery.hosted_mut() {
             hosted.app.host().services.connect(name, socket, table);
+        } else if let Some(successor) = &mut self.successor {
+            successor.services.connect(name, socket, table);
         }
     }
 
@@ -267,11 +339,12 @@ impl AppPort {
         self.delivery.hosted().map(Hosted::version)
     }
 
-    /// Ends the app in this process, which must not be called again. The records that it had not handled wait for a
-    /// zone.
+    /// Ends the app in this process, which must not be called again, and makes no further instance of it. The records that it had not
+    /// handled wait for a zone, which gets sockets of services of its own.
     pub(crate) fn disable(&mut self) {
+        self.successor = None;
         if let Delivery::Calls(hosted) = self.stop()
-            && let Some(undone) = hosted.disable()
+            && let (Some(undone), _) = hosted.disable()
         {
             self.put_first(undone);
         }
@@ -308,6 +381,9 @@ impl AppPort {
         let hosted = self.delivery.hosted_mut()?;
         let before = hosted.records.size();
         let called = hosted.call(now_ns, verdicts);
+        if matches!(called, Ok(1..)) && std::mem::take(&mut hosted.in_flight) {
+            self.backlog.drop_oldest();
+        }
         let handled = before.saturating_sub(hosted.records.size());
         self.load.throughput_mut().handled_in_kernel(handled);
         if is_timed {

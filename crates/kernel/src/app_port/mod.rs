@@ -28,6 +28,7 @@ mod quota;
 mod replay;
 mod rings;
 mod snapshot;
+mod successor;
 mod throttle;
 mod throughput;
 mod tickets;
@@ -60,12 +61,13 @@ pub(crate) use self::backlog::LARGER;
 pub(crate) use self::counts::{Counts, DropReport};
 use self::delivery::Delivery;
 pub(crate) use self::fullness::Fill;
-pub(crate) use self::guest::{Artifact, Code, load};
+pub use self::guest::{Artifact, Code, Guest, Hostings, KernelHost, Load as LoadCode};
 use self::latency::Latency;
 use self::load::Load;
 pub(crate) use self::messages::{Alike, Messages};
 pub(crate) use self::quota::{Metered, QuotaMeter};
 use self::snapshot::{Phase, Snapshot};
+use self::successor::Successor;
 pub(crate) use self::throttle::{Slowed, Throttle};
 pub(crate) use self::tickets::Verdict;
 
@@ -92,6 +94,8 @@ pub(crate) struct AppPort {
     pub(crate) life: u16,
     snapshot: Snapshot,
     backlog: Backlog,
+    /// What another instance needs, if the app is contained in this process.
+    successor: Option<Box<Successor>>,
     load: Load,
     latency: Latency,
     /// Bytes of a ring of the app, and most records in one call of it.
@@ -143,6 +147,7 @@ impl AppPort {
             life: 0,
             snapshot: Snapshot::new(slot),
             backlog: Backlog::default(),
+            successor: None,
             load: Load::default(),
             latency: Latency::default(),
             capacity: tuning.ring,
@@ -191,12 +196,18 @@ impl AppPort {
     /// it starts again.
     pub(crate) fn forget(&mut self) {
         self.is_absent = true;
+        self.successor = None;
         self.backlog = Backlog::default();
     }
 
     /// Whether the app runs.
     pub(crate) fn is_attached(&self) -> bool {
         self.snapshot.is_up()
+    }
+
+    /// Whether all of the snapshot after the app's start was written.
+    pub(crate) fn has_snapshot(&self) -> bool {
+        matches!(self.snapshot.phase, Phase::Replay | Phase::Live)
     }
 
     /// Whether the app is in a zone.

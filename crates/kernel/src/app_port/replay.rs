@@ -28,8 +28,9 @@ impl AppPort {
         self.backlog.put_first(undone);
     }
 
-    /// Delivers the backlog. Records that a dead zone may have seen are delivered one at a time, so that the kernel
-    /// knows which record ends the app; the workers take turns with these. The other records follow as far as they fit.
+    /// Delivers the backlog. Records that a dead zone or instance may have seen are delivered one at a time, so that the kernel
+    /// knows which record ends the app. The workers take turns with these if one zone gets the records of all. The
+    /// other records follow while they fit.
     pub(super) fn replay(&mut self, is_current: impl Fn(u64, u32) -> bool) {
         let mut record = Vec::new();
         loop {
@@ -50,9 +51,7 @@ impl AppPort {
                 self.snapshot.phase = Phase::Live;
                 return;
             };
-            // An app moves from the kernel to a zone, never back, so the app has a zone here.
-            let Delivery::Rings(rings) = &mut self.delivery else { return };
-            if rings.in_flight {
+            if self.delivery.is_in_flight() {
                 return;
             }
             let kind = kind(&record);
@@ -67,14 +66,15 @@ impl AppPort {
                 }
                 Some((mut words, body)) if seen => {
                     words[0] |= u64::from(abi::REPEATED) << 56;
-                    if rings.ring.outstanding() > 0 {
+                    if self.delivery.outstanding() > 0 {
                         return; // until the app has handled it
                     }
-                    rings.in_flight = rings.ring.push(&words, body, Room::All, ticket);
+                    let is_pushed = self.delivery.push_ticket(&words, body, Room::All, ticket);
+                    self.delivery.set_in_flight(is_pushed);
                     return;
                 }
                 Some((words, body)) => {
-                    if !rings.ring.push(&words, body, Room::AllButReserve, ticket) {
+                    if !self.delivery.push_ticket(&words, body, Room::AllButReserve, ticket) {
                         return;
                     }
                     self.backlog.drop_oldest();

@@ -22,6 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::abi::MAX_CONFIG;
 use sys::channel::{Channel, ChannelError};
 use sys::object::loaded_modules;
+use sys::sandbox::seccomp;
 use thiserror::Error;
 use tracing::{info, warn};
 
@@ -29,7 +30,7 @@ use self::questions::Operator;
 use self::rings::{Answered, Attempts};
 use self::workers::Workers;
 use crate::answer_part::Part;
-use crate::app_port::{self, Code};
+use crate::app_port::{Code, Hostings};
 use crate::flows::listing::Names;
 use crate::ids::WorkerId;
 use crate::sandbox::{self, KernelSandbox};
@@ -91,11 +92,11 @@ struct Server {
     questions: u64,
 }
 
-/// Serves until the monitor sends `Stop`.
+/// Serves until the monitor sends `Stop`, and hosts apps by `hostings`.
 ///
 /// # Errors
 /// [`ServerError`]: the process is to end.
-pub fn run(monitor: Channel) -> Result<(), ServerError> {
+pub fn run(monitor: Channel, hostings: Hostings) -> Result<(), ServerError> {
     // A worker must not wait for the monitor, so apps in this process print without waiting for room in the pipe.
     sys::stdout::write_lines_at_once().map_err(system("preparing standard output"))?;
     let (request, fds) = monitor.wait()?;
@@ -105,9 +106,11 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
         return Err(ServerError::NotStarted);
     };
     let hosting = apps.iter().filter(|app| app.host.is_in_kernel()).count();
+    let maps_sealed = apps.iter().any(|app| app.host.is_in_kernel() && app.host.maps_sealed);
     // In the sandbox, the C library cannot find the main thread's stack.
     workers::record_crashes_of_thread(SLOTS - 1);
-    let own_sandbox = KernelSandbox { monitor: &monitor, run_as, fds: &fds, objects: hosting };
+    let copied = objects_to_copy(&apps, &fds);
+    let own_sandbox = KernelSandbox { monitor: &monitor, run_as, fds: &fds, objects: &copied };
     let confined = own_sandbox.enter().map_err(system("giving up privileges"))?;
     let mut fds = fds.into_iter();
     let sockets = fds.by_ref().take(listeners.len()).map(TcpListener::from);
@@ -128,7 +131,11 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
         warn!(%error, "could not prepare to record a crash");
     }
     let names = apps.iter().map(|app| (app.app, app.name.clone())).collect();
-    let (apps, not_loaded) = load(apps, &configs, objects, &confined.objects, &recorder);
+    let (apps, not_loaded) = load(apps, hostings, &configs, objects, &confined.objects, &recorder);
+    if maps_sealed {
+        seccomp::forbid_new_code(seccomp::Further::Allowed)
+            .map_err(system("giving up new code"))?;
+    }
     let (report, listener) = sandbox::limit_calls(confined, &monitor);
     let listener_fd = listener.as_ref().map(OwnedFd::as_fd);
     monitor.send(&KernelReply::Confined { report }, listener_fd.as_slice())?;
@@ -147,10 +154,20 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     Server { monitor, operators, workers, attempts, hosted, names, questions: 0 }.serve()
 }
 
+/// The objects that the process loads from files in its root directory. They precede the last descriptor, in the order of the apps.
+fn objects_to_copy<'f>(apps: &[AnnouncedApp], fds: &'f [OwnedFd]) -> Vec<BorrowedFd<'f>> {
+    let in_kernel = || apps.iter().filter(|app| app.host.is_in_kernel());
+    let end = fds.len().saturating_sub(1);
+    let objects = fds.get(end.saturating_sub(in_kernel().count())..end).unwrap_or_default();
+    let copied = in_kernel().zip(objects).filter(|(app, _)| !app.host.maps_sealed);
+    copied.map(|(_, object)| object.as_fd()).collect()
+}
+
 /// Loads the objects of the apps that run in this process. `configs` holds their configurations, concatenated. Returns
 /// all apps, and the reasons for those that could not be loaded.
 fn load(
     apps: Vec<AnnouncedApp>,
+    hostings: Hostings,
     mut configs: &[u8],
     objects: Vec<OwnedFd>,
     copies: &[PathBuf],
@@ -169,10 +186,13 @@ fn load(
         let config = config.into();
         let _noted = note(&mut flight_slot, app.app); // its constructors run
         // The copies are in a file system of the kernel's own, and read-only; the descriptors are sealed.
-        let code = copies.next().map_or(Code::Sealed(object), |copy| Code::Copy(copy));
-        let loaded = app_port::load(app.host, code);
-        note_modules(recorder, &mut modules, NonZeroU16::new(app.app.0));
-        let loaded = loaded.map(|code| Arc::new(Loaded { code, config }));
+        let copy = if app.host.maps_sealed { None } else { copies.next() };
+        let code = copy.map_or(Code::Sealed(object), |copy| Code::Copy(copy));
+        let loaded = hostings.load(app.host, code, &app.code);
+        // The unwinder knows no compiled code of sealed memory.
+        let owner = NonZeroU16::new(app.app.0).filter(|_| !app.host.maps_sealed);
+        note_modules(recorder, &mut modules, owner);
+        let loaded = loaded.map(|code| Arc::new(Loaded { code: code.into(), config }));
         loaded.map_err(|why| not_loaded.push((app.app, why.to_string()))).ok()
     };
     let with_object = |app: AnnouncedApp| {
@@ -270,6 +290,10 @@ impl Server {
             KernelRequest::LogLevel { app, level } => {
                 self.workers.command(|| Command::LogLevel { app, level });
             }
+            KernelRequest::Disable { app } => {
+                self.hosted.insert(app, usize::MAX);
+                self.workers.command(|| Command::Disable { app });
+            }
             KernelRequest::Forget { app } => self.workers.command(|| Command::Forget { app }),
             KernelRequest::Service { app, name } => {
                 let mut fds = fds.into_iter();
@@ -322,6 +346,9 @@ impl Server {
                     self.workers.command(|| Command::Disable { app });
                     report_to(&self.monitor, &KernelReply::Demoted { app, why }, &[])?;
                 }
+            }
+            WorkerEvent::InstanceEnded { app, why } => {
+                report_to(&self.monitor, &KernelReply::InstanceEnded { app, why }, &[])?;
             }
             WorkerEvent::Flows { question, part } => self.flows(question, part),
             WorkerEvent::FlowsMissing(missing) => {

@@ -72,7 +72,7 @@ pub enum Command {
         /// The app.
         app: AppId,
     },
-    /// An app in this process failed on another worker: do not call it any more.
+    /// An app in this process failed on another worker, or too often: do not call it any more.
     Disable {
         /// The app.
         app: AppId,
@@ -167,6 +167,13 @@ pub enum WorkerEvent {
     },
     /// An app in this process has failed. This worker does not call it any more.
     Demoted {
+        /// The app.
+        app: AppId,
+        /// The failure as text.
+        why: String,
+    },
+    /// An instance of a contained app in this process has failed. This worker makes another one.
+    InstanceEnded {
         /// The app.
         app: AppId,
         /// The failure as text.

@@ -2,10 +2,12 @@
 //!
 //! Each worker has its own instance of each app. It calls an instance when a batch of records is complete, and at the
 //! end of every turn with the remaining records. Messages of these apps pass the same checks as messages from a zone.
-//! An app that panics is disabled on every worker, and continues in a zone as a user app.
+//! An app that panics is disabled on every worker, and continues in a zone as a user app. If a failure of the app leaves this process
+//! whole ([`Artifact::is_contained`](crate::app_port::Artifact::is_contained)), another instance takes its place on the same worker.
 
 use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::flight::{CallGuard, EventKind, FlightSlot, Noted};
@@ -24,7 +26,7 @@ use control::log::LogLevel;
 #[derive(Debug)]
 pub struct Loaded {
     /// The code.
-    pub(crate) code: Box<dyn Artifact>,
+    pub(crate) code: Arc<dyn Artifact>,
     /// The operator's configuration.
     pub(crate) config: Box<[u8]>,
 }
@@ -50,7 +52,7 @@ impl Worker {
         let Some(slot) = self.slot_of(app) else { return };
         let app_port = &mut self.dispatch.app_ports[slot];
         let noted = note(&mut self.calls.flight_slot, app);
-        let hosted = app_port.host(&*loaded.code, &loaded.config, log_level, services);
+        let hosted = app_port.host(&loaded.code, &loaded.config, log_level, services);
         drop(noted);
         if let Err(why) = hosted {
             self.demote(slot, why);
@@ -103,6 +105,10 @@ impl Worker {
     /// Calls the apps for which records wait, or whose timer has expired.
     pub(super) fn call_apps(&mut self, now: Instant) {
         for slot in AppSlot::first(self.dispatch.app_ports.len()) {
+            if self.dispatch.app_ports[slot].successor_due().is_some_and(|due| due <= now) {
+                self.host_successor(slot, now);
+                continue; // its snapshot comes first
+            }
             let app_port = &self.dispatch.app_ports[slot];
             // Records that the calls themselves cause wait for the next turn.
             let mut left = app_port.waiting_here();
@@ -114,22 +120,59 @@ impl Worker {
                 }
             }
             // The records come first: the snapshot among them precedes every other event.
-            if left == 0 && self.dispatch.app_ports[slot].has_answers() {
+            let app_port = &mut self.dispatch.app_ports[slot];
+            if left == 0 && app_port.has_snapshot() && app_port.has_answers() {
                 self.call_once(slot, Cause::Answers, now);
             }
         }
     }
 
-    /// Calls an app, which is demoted if it fails. Returns how many records it handled; `None` if it is not here, or no
+    /// Calls an app. If it fails, it is demoted, or another instance is made. Returns how many records it handled; `None` if it is not here, or no
     /// longer.
     fn call_once(&mut self, slot: AppSlot, cause: Cause, now: Instant) -> Option<usize> {
         match self.call(slot, cause, now)? {
             Ok(handled) => Some(handled),
             Err(why) => {
-                self.demote(slot, why);
+                self.fail(slot, why, now);
                 None
             }
         }
+    }
+
+    /// Handles the failure of an app in this process.
+    #[cold]
+    fn fail(&mut self, slot: AppSlot, why: String, now: Instant) {
+        let app_port = &mut self.dispatch.app_ports[slot];
+        let (app, noted) = (app_port.app, note(&mut self.calls.flight_slot, app_port.app));
+        let Some(culprit) = app_port.end_instance(now) else {
+            drop(noted);
+            return self.demote(slot, why);
+        };
+        drop(noted);
+        if let Some(record) = culprit {
+            self.channels.notify(WorkerEvent::SetAside { app, record });
+        }
+        self.channels.notify(WorkerEvent::InstanceEnded { app, why });
+        if self.dispatch.app_ports[slot].successor_due().is_some_and(|due| due <= now) {
+            self.host_successor(slot, now);
+        }
+    }
+
+    /// Makes the next instance of a contained app. If that fails, the app leaves this process.
+    fn host_successor(&mut self, slot: AppSlot, now: Instant) {
+        let app_port = &mut self.dispatch.app_ports[slot];
+        let app = app_port.app;
+        let noted = note(&mut self.calls.flight_slot, app);
+        let hosted = app_port.host_successor(now);
+        drop(noted);
+        if let Err(why) = hosted {
+            self.demote(slot, why);
+        }
+    }
+
+    /// Returns when the next instance of an app in this process is due, if one does not run.
+    pub(super) fn next_successor(&self) -> Option<Instant> {
+        self.dispatch.app_ports.iter().filter_map(crate::app_port::AppPort::successor_due).min()
     }
 
     /// Calls an app once; `None` if it is not here.

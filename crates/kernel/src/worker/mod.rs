@@ -312,6 +312,7 @@ impl Worker {
         let due = [
             self.dispatch.next_deadline(),
             self.next_wake(now),
+            self.next_successor(),
             self.reader.until(),
             slowed,
             paced,

@@ -95,6 +95,7 @@ impl Bench {
             log_level: control::log::LogLevel::default(),
             config_size: 0,
             services: Vec::new(),
+            code: control::kernel::HostedCode::default(),
         };
         let threads = channels.into_iter().map(|channels| {
             let listeners = listeners.take().unwrap_or_default();

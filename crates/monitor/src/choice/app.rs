@@ -45,9 +45,12 @@ impl App {
         if !keys.host.is_in_kernel() {
             keys.host = outside;
         }
-        let runtime = hosting::of(outside)
-            .runtime(&keys.name, installation)
-            .map_err(|error| error.at(config.position_of_app(&keys.name, "host")))?;
+        let at_host = |error: StartError| error.at(config.position_of_app(&keys.name, "host"));
+        let runtime = hosting::of(outside).runtime(&keys.name, installation);
+        let mut runtime = runtime.map_err(at_host)?;
+        if keys.host.is_in_kernel() {
+            runtime.kernel = hosting::of(keys.host).kernel(installation).map_err(at_host)?;
+        }
         hosting::of(runtime.host).prepare(&keys.name, &mut object, installation);
         keys.limits = keys.limits.with_rings(config.tuning.ring);
         let hang = keys.hang.or(config.hang).unwrap_or(DEFAULT_LONGEST_CALL);

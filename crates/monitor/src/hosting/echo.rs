@@ -41,7 +41,13 @@ impl Host for Echo {
         let play = "--ignored --exact hosting::echo::play --nocapture";
         let script = format!("{NAME}=1 RUST_TEST_THREADS=2 exec '{test}' {play}");
         let program = Executable { path: "/bin/sh".into(), args: vec!["-c".into(), script.into()] };
-        Ok(Runtime { host: ECHO, program, read: vec!["/usr/share/echo".into()], modules: vec![] })
+        Ok(Runtime {
+            host: ECHO,
+            program,
+            read: vec!["/usr/share/echo".into()],
+            modules: vec![],
+            kernel: None,
+        })
     }
 
     fn check(&self, object: &[u8]) -> Result<(), &'static str> {

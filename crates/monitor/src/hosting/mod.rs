@@ -16,6 +16,7 @@ use control::hosting::Hosting;
 use control::zone::GuestSettings;
 use supervisor::effects::Fd;
 use supervisor::files::ModuleHashes;
+use supervisor::program::Executable;
 use supervisor::spec::{AppSpec, Runtime};
 
 use self::python::Python;
@@ -33,6 +34,14 @@ pub(crate) trait Host: fmt::Debug + Sync {
     /// # Errors
     /// A part of the program is missing; the error says how to install it.
     fn runtime(&self, app: &str, installation: &Installation) -> Result<Runtime, StartError>;
+
+    /// Finds the program of a kernel that hosts such apps, if the usual one does not. Asked only for hostings in the kernel.
+    ///
+    /// # Errors
+    /// It is missing; the error says how to install it.
+    fn kernel(&self, _installation: &Installation) -> Result<Option<Executable>, StartError> {
+        Ok(None)
+    }
 
     /// Checks, without running it, that the content of a file can be the object of an app.
     ///
@@ -78,6 +87,7 @@ const HOSTS: &[(Hosting, &dyn Host)] = &[
     (Hosting::PYTHON, &Python { host: Hosting::PYTHON }),
     (Hosting::RYU, &Python { host: Hosting::RYU }),
     (Hosting::WASM, &Wasm),
+    (Hosting::WASM_IN_KERNEL, &Wasm),
     #[cfg(test)]
     (echo::ECHO, &echo::Echo),
 ];

@@ -14,6 +14,7 @@ use control::wasm::{CompileReply, CompileRequest, MAX_CODE, MAX_MODULE};
 use control::zone::GuestSettings;
 use rustix::fs::{MemfdFlags, memfd_create};
 use supervisor::effects::Fd;
+use supervisor::program::Executable;
 use supervisor::spec::{AppSpec, Runtime};
 use supervisor::text::harmless;
 use sys::digest::sealed_with_sha256;
@@ -45,6 +46,10 @@ impl Host for Wasm {
     fn runtime(&self, _app: &str, installation: &Installation) -> Result<Runtime, StartError> {
         installation.wasm_compiler()?;
         Ok(Runtime::of_program(Hosting::WASM, installation.wasm_host()?))
+    }
+
+    fn kernel(&self, installation: &Installation) -> Result<Option<Executable>, StartError> {
+        Ok(Some(installation.wasm_kernel()?.into()))
     }
 
     fn check(&self, object: &[u8]) -> Result<(), &'static str> {

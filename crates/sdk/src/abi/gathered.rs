@@ -209,7 +209,7 @@ impl Gathered {
 
     /// Returns the records as an application gets them.
     #[inline]
-    pub fn records(&self) -> impl Iterator<Item = WholeRecord<'_>> {
+    pub fn records(&self) -> impl Iterator<Item = WholeRecord<'_>> + Clone {
         let words = self.words.as_ptr();
         // SAFETY: `Writer::push` wrote a whole record from there on, and nobody changes it while it is borrowed.
         self.starts.iter().map(move |start| unsafe { WholeRecord::at(words.wrapping_add(*start)) })

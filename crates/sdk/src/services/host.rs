@@ -56,6 +56,8 @@ struct ServiceClient {
     pending: Vec<u64>,
     /// The packets of pending requests that are not sent yet, the oldest first.
     to_send: VecDeque<Vec<u8>>,
+    /// Requests up to this number are those of an earlier instance of the app, which gets no answer to them.
+    former: u64,
     /// The service's table, if it publishes one and runs.
     table: Option<AttachedTable>,
 }
@@ -144,6 +146,27 @@ impl Services {
             Err(error) => {
                 warn!(service = name, %error, "could not map the table of a service");
                 client.disconnect(&mut self.inbox);
+            }
+        }
+    }
+
+    /// Makes the services those of another instance of the app in the same process. It learns which services run, as after its start,
+    /// and gets no answers to requests of the instance before. Requests that were not sent are dropped.
+    pub fn renew(&mut self) {
+        self.inbox = Inbox::default();
+        for client in &mut self.clients {
+            let watch = client.table.as_ref().map(|table| table.watch);
+            let id = |packet: &[u8]| packet.first_chunk().map(|id| u64::from_le_bytes(*id));
+            let unsent: Vec<u64> = client.to_send.iter().filter_map(|it| id(it)).collect();
+            client.to_send.retain(|packet| watch.is_some() && id(packet) == watch);
+            client.pending.retain(|id| !unsent.contains(id));
+            client.former = self.last_request;
+            let is_watched = client.table.as_ref().is_none_or(|table| table.is_watched);
+            if client.socket.is_some() && is_watched {
+                self.inbox.push(client.service, Outcome::Up, 0, &[]);
+                if client.table.is_some() {
+                    self.inbox.push_news(client.service, NewsKind::Attached, &[]);
+                }
             }
         }
     }
@@ -238,7 +261,8 @@ impl Services {
 
 impl ServiceClient {
     fn new(service: Service) -> Self {
-        Self { service, socket: None, pending: Vec::new(), to_send: VecDeque::new(), table: None }
+        let (pending, to_send) = (Vec::new(), VecDeque::new());
+        Self { service, socket: None, pending, to_send, former: 0, table: None }
     }
 
     fn send(&mut self, inbox: &mut Inbox) {
@@ -290,6 +314,9 @@ impl ServiceClient {
         if more == 0 {
             self.pending.swap_remove(place);
         }
+        if id <= self.former {
+            return Ok(());
+        }
         inbox.push(self.service, Outcome::Answered, id, from.0);
         if let Some((_, slot)) = inbox.origins.back_mut() {
             *slot = fd;
@@ -306,7 +333,7 @@ impl ServiceClient {
         }
         // The app gets the records in the order of its requests, which removals have disturbed.
         self.pending.sort_unstable();
-        for id in self.pending.drain(..) {
+        for id in self.pending.drain(..).filter(|id| *id > self.former) {
             inbox.push(self.service, Outcome::Unavailable, id, &[]);
         }
     }

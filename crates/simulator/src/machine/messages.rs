@@ -5,7 +5,7 @@ use std::time::Duration;
 use control::app::AppId;
 use control::hosting::Hosting;
 use control::incident::Cause;
-use control::kernel::{AnnouncedApp, KernelReply, KernelRequest};
+use control::kernel::{AnnouncedApp, HostedCode, KernelReply, KernelRequest};
 use control::log::LogLevel;
 use control::northbound::{NorthboundReply, NorthboundRequest};
 use control::policy::Policy;
@@ -158,6 +158,8 @@ fn know(kernel: &mut Process, app: AppId, name: String, policy: Policy) {
         return;
     }
     let (host, log_level) = (Hosting::USER, LogLevel::Info);
-    let (config_size, services) = (0, Vec::new());
-    kernel.apps.push(AnnouncedApp { app, name, policy, host, log_level, config_size, services });
+    let (config_size, services, code) = (0, Vec::new(), HostedCode::default());
+    let announced =
+        AnnouncedApp { app, name, policy, host, log_level, config_size, services, code };
+    kernel.apps.push(announced);
 }

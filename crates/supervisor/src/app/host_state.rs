@@ -4,9 +4,13 @@
 //! without it: after a panic until Rosemary is restarted, after the end of a kernel until the operator promotes the app
 //! (`demotions.rs` of the monitor).
 
+use std::time::Instant;
+
+use config::RestartPolicy;
 use control::hosting::HostProcess;
 
 use super::zone::Zone;
+use crate::restart_policy::{Decision, RestartHistory};
 use control::operator::ProgramState;
 
 /// The state of an app's host.
@@ -30,6 +34,16 @@ pub(super) struct InKernel {
     starts: u64,
     /// How many instances the running kernel has loaded; 0 until it reports them.
     instances: u16,
+    /// The ends of instances, if one has ended.
+    ends: Option<Ends>,
+}
+
+/// The ends of a contained app's instances in the kernel.
+#[derive(Debug)]
+struct Ends {
+    count: u64,
+    history: RestartHistory,
+    last: String,
 }
 
 /// How an app came out of the kernel.
@@ -71,6 +85,14 @@ impl HostState {
         }
     }
 
+    /// Why an instance in the kernel ended last, if the app is there.
+    pub(super) fn last_end_in_kernel(&self) -> Option<&str> {
+        match self {
+            Self::Kernel(in_kernel) => in_kernel.ends().1,
+            Self::Zone { .. } => None,
+        }
+    }
+
     /// Why the app was demoted, if it was.
     pub(super) fn demoted(&self) -> Option<&str> {
         match self {
@@ -97,7 +119,8 @@ impl HostState {
 
     /// Gives the app a zone made by `zone`. Returns whether the kernel hosted it until now; otherwise nothing changes.
     pub(super) fn demote(&mut self, why: &str, zone: impl FnOnce() -> Zone) -> bool {
-        let Self::Kernel(InKernel { starts, .. }) = *self else { return false };
+        let Self::Kernel(in_kernel) = self else { return false };
+        let starts = in_kernel.starts;
         let why = why.to_owned();
         let demotion = Some(Demotion { why, kernel_starts: starts, until: Until::Promotion });
         *self = Self::Zone { zone: Box::new(zone()), demotion };
@@ -148,7 +171,8 @@ impl HostState {
     /// Lets the next kernel host an app that was out of it for safe mode. The zone is dropped.
     pub(super) fn return_to_kernel(&mut self) {
         if self.is_out_for_safe_mode() {
-            *self = Self::Kernel(InKernel { starts: self.kernel_starts(), instances: 0 });
+            let starts = self.kernel_starts();
+            *self = Self::Kernel(InKernel { starts, ..InKernel::default() });
         }
     }
 }
@@ -173,6 +197,29 @@ impl InKernel {
     /// How many instances the running kernel has loaded.
     pub(super) fn instances(&self) -> u16 {
         self.instances
+    }
+
+    /// An instance has ended for the reason `why`. Returns what follows.
+    pub(super) fn instance_ended(
+        &mut self,
+        why: &str,
+        policy: RestartPolicy,
+        now: Instant,
+    ) -> Decision {
+        let ends = self.ends.get_or_insert_with(|| Ends {
+            count: 0,
+            history: RestartHistory::new(policy),
+            last: String::new(),
+        });
+        ends.count += 1;
+        why.clone_into(&mut ends.last);
+        // The kernel itself makes pauses between instances.
+        ends.history.ended(now, now)
+    }
+
+    /// How many instances have ended, and why the last one did.
+    pub(super) fn ends(&self) -> (u64, Option<&str>) {
+        self.ends.as_ref().map_or((0, None), |it| (it.count, Some(it.last.as_str())))
     }
 
     /// The kernel has ended.

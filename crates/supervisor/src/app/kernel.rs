@@ -3,13 +3,15 @@
 use std::time::Instant;
 
 use control::incident::{self, Cause, Evidence};
-use control::kernel::AnnouncedApp;
-use tracing::{info, warn};
+use control::kernel::{AnnouncedApp, HostedCode};
+use tracing::{error, info, warn};
 
 use super::App;
 use super::connections::names;
 use super::host_state::{HostState, Until};
 use crate::effects::Fd;
+use crate::program::{Executable, ProgramKind, end_of_hold};
+use crate::restart_policy::{Decision, TooManyRestarts};
 use crate::text::{harmless, shortened};
 
 impl App {
@@ -63,12 +65,25 @@ impl App {
         let host = self.spec.keys.host;
         let host = if self.runs_in_kernel() { host } else { host.outside() };
         let (log_level, services) = (self.log_level(), names(&self.spec.keys.services));
-        AnnouncedApp { app, name, policy, host, log_level, config_size, services }
+        let code = self.code_for_kernel().unwrap_or_default();
+        AnnouncedApp { app, name, policy, host, log_level, config_size, services, code }
     }
 
     /// The object for a kernel that is to host the app.
     pub fn object_for_kernel(&self) -> Option<Fd> {
         self.files.object().filter(|_| self.runs_in_kernel())
+    }
+
+    fn code_for_kernel(&self) -> Option<HostedCode> {
+        self.runs_in_kernel().then(|| HostedCode {
+            sha256: self.files.object_sha256(),
+            options: self.spec.keys.host_keys.options.clone(),
+        })
+    }
+
+    /// The program of a kernel that is to host the app, if the usual one cannot.
+    pub fn kernel_program(&self) -> Option<&Executable> {
+        self.spec.runtime.kernel.as_ref().filter(|_| self.runs_in_kernel())
     }
 
     /// The configuration for a kernel that is to host the app; empty for an app in a zone.
@@ -158,6 +173,43 @@ impl App {
             of_app.adopt(id, Cause::Panic, now);
         }
         announced
+    }
+
+    /// The kernel reports that an instance of the app has ended, and that another one takes its place. Returns whether the app is held
+    /// now, so that the kernel must not go on with it. `None` if the app was never to run in the kernel.
+    pub fn instance_ended(&mut self, why: &str, now: Instant) -> Option<bool> {
+        let why = harmless(why, 400);
+        let HostState::Kernel(in_kernel) = &mut self.host else {
+            return self.host.demoted().map(|_| false); // a late report
+        };
+        error!(app = self.name, why, "an instance of the app in the kernel ended");
+        let decision = in_kernel.instance_ended(&why, self.spec.restart, now);
+        let incidents = &self.zone_settings.incidents;
+        let program = incident::Program::app(&self.name);
+        let id = incidents.open(program, Cause::Panic, Evidence::fact(why.clone()));
+        incidents.close(id, None);
+        match decision {
+            Decision::StartAt(_) => {
+                incidents.reaction(id, "another instance in the kernel");
+                Some(false)
+            }
+            Decision::Hold(too_many) => {
+                incidents.reaction(id, format!("held: {too_many}"));
+                self.hold_out_of_kernel(&why, too_many, now);
+                Some(true)
+            }
+        }
+    }
+
+    /// Takes an app out of the kernel that has ended too often there. Its zone is held.
+    fn hold_out_of_kernel(&mut self, why: &str, too_many: TooManyRestarts, now: Instant) {
+        let files = self.files.fingerprint();
+        self.demote(why, now);
+        let Some(zone) = self.host.zone_mut() else { return };
+        let end = end_of_hold(&ProgramKind::Zone(self.name.clone()), too_many);
+        zone.hold.reject(files, format!("{why}; {too_many}; {end}"));
+        let (facts, reaction) = (vec![too_many.to_string()], format!("held; {end}"));
+        zone.program.incidents_mut().ended(Cause::TooManyRestarts, facts, reaction, now);
     }
 
     /// The kernel has ended. A zone keeps running.

@@ -27,11 +27,8 @@ impl App {
                 let (pid, state) = kernel;
                 let is_stopped = self.intent.is_stopped();
                 let state = if is_stopped { ProgramState::Stopped } else { in_kernel.state(state) };
-                (
-                    pid.filter(|_| state != ProgramState::Stopped),
-                    state,
-                    kernel_starts.saturating_sub(1),
-                )
+                let restarts = kernel_starts.saturating_sub(1) + in_kernel.ends().0;
+                (pid.filter(|_| state != ProgramState::Stopped), state, restarts)
             }
             HostState::Zone { zone, .. } => {
                 let lifecycle = zone.program.lifecycle();
@@ -48,7 +45,7 @@ impl App {
         let last_exit = match self.program() {
             Some(program) => program.lifecycle().last_exit().or(demoted),
             // The kernel's own line shows how the kernel ended. An app that ended it is in a zone now.
-            None => None,
+            None => self.host.last_end_in_kernel(),
         };
         let Band { lowest, highest } = self.spec.policy.band;
         AppStatus {

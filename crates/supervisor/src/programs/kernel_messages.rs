@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use control::app::AppId;
-use control::kernel::{KernelReply, MAX_WORKERS};
+use control::kernel::{KernelReply, KernelRequest, MAX_WORKERS};
 use tracing::{error, info};
 
 use super::{AppSlot, Programs};
@@ -55,6 +55,13 @@ impl Programs {
                 return announced
                     .then_some(())
                     .ok_or("it demoted an app that is not in the kernel");
+            }
+            KernelReply::InstanceEnded { app: id, why } => {
+                let ended = self.app_by_id(id).map(|app| app.instance_ended(&why, now));
+                let is_held = ended.flatten().ok_or("it ended an app that is not in the kernel")?;
+                if is_held {
+                    self.kernel.program.send(KernelRequest::Disable { app: id }, Vec::new());
+                }
             }
             KernelReply::Fault { app, why } => {
                 if let Some(zone) = self.app_by_id(app).and_then(App::zone_mut) {

@@ -55,14 +55,22 @@ impl Host for Kept {
 
 /// Compiles and maps a module as the monitor and the zone do.
 fn mapped(text: &str) -> Module {
+    mapped_with(&engine().unwrap(), text)
+}
+
+fn mapped_with(engine: &Engine, text: &str) -> Module {
     let code = compile(&wat::parse_str(text).unwrap()).unwrap();
     let (fd, sha256) = sealed_with_sha256("code", &code).unwrap();
-    sys::wasm::map(&engine().unwrap(), fd, &sha256).unwrap()
+    sys::wasm::map(engine, fd, &sha256).unwrap()
 }
 
 /// A module whose `on_batch` has this body. The configuration is its first line of the log.
 fn app(body: &str) -> Result<WasmApp<Kept>, WasmError> {
-    let text = format!(
+    start(&whole(body))
+}
+
+fn whole(body: &str) -> String {
+    format!(
         r#"(module
              (import "rosemary:app@1" "log" (func $log (param i32 i32 i32)))
              (import "rosemary:app@1" "commit" (func $commit (param i64 i32 i32 i32 i32) (result i32)))
@@ -79,8 +87,14 @@ fn app(body: &str) -> Result<WasmApp<Kept>, WasmError> {
                (i32.store (local.get $answer) (local.get $count))
                (i64.store offset=8 (local.get $answer) (i64.const -1))
                {body}))"#
-    );
-    WasmApp::create(&mapped(&text), Kept::default(), Bounds::default())
+    )
+}
+
+/// Makes an instance of a module.
+fn start(text: &str) -> Result<WasmApp<Kept>, WasmError> {
+    let module = mapped(text);
+    let ticker = Arc::new(Ticker::start(module.engine()).unwrap());
+    LinkedModule::of(&module, Bounds::default())?.start(Kept::default(), ticker)
 }
 
 /// Two records of 48 bytes.
@@ -89,8 +103,7 @@ fn call(app: &mut WasmApp<Kept>) -> Result<Answer, WasmError> {
     let head: sdk::abi::Words = [0; 6];
     gathered.push(&head, &[]);
     gathered.push(&head, &[]);
-    let records: Vec<_> = gathered.records().collect();
-    app.on_records(1, &records)
+    app.on_records(1, gathered.records())
 }
 
 #[test]
@@ -132,6 +145,28 @@ fn calls_end_with_their_reason_and_function() {
 }
 
 #[test]
+fn instances_of_one_engine_have_budgets_of_their_own() {
+    let body = "(local.set $now (i64.const 1000))
+                (loop (br_if 0 (i64.ne (local.tee $now (i64.sub (local.get $now) (i64.const 1))) (i64.const 0))))
+                (i32.const 0)";
+    let module = mapped(&whole(body));
+    let looping = mapped_with(module.engine(), &whole("(loop (br 0)) (i32.const 0)"));
+    let ticker = Arc::new(Ticker::start(module.engine()).unwrap());
+    let [brief, looping] =
+        [module, looping].map(|it| LinkedModule::of(&it, Bounds::default()).unwrap());
+    let theirs = Arc::clone(&ticker);
+    let other = std::thread::spawn(move || {
+        let mut app = looping.start(Kept::default(), theirs).unwrap();
+        call(&mut app).unwrap_err().to_string()
+    });
+    let mut app = brief.start(Kept::default(), ticker).unwrap();
+    while !other.is_finished() {
+        call(&mut app).unwrap(); // many ticks, each in a call of microseconds
+    }
+    assert!(other.join().unwrap().contains("used more than 10 ms"));
+}
+
+#[test]
 fn memory_has_a_bound() {
     let mut app = app("(memory.grow (i32.const 2000))").unwrap();
     let error = call(&mut app).unwrap_err().to_string();
@@ -141,8 +176,7 @@ fn memory_has_a_bound() {
 #[test]
 fn import_that_the_host_lacks_is_named() {
     let text = r#"(module (import "wasi_snapshot_preview1" "fd_write" (func (param i32))))"#;
-    let error = WasmApp::create(&mapped(text), Kept::default(), Bounds::default());
-    let error = error.err().unwrap().to_string();
+    let error = start(text).unwrap_err().to_string();
     assert!(error.contains("\"fd_write\" of \"wasi_snapshot_preview1\""), "{error}");
 }
 
@@ -150,8 +184,7 @@ fn import_that_the_host_lacks_is_named() {
 fn long_names_of_a_module_are_cut() {
     let long = "x".repeat(90_000);
     let text = format!(r#"(module (import "{long}" "{long}" (func)))"#);
-    let error = WasmApp::create(&mapped(&text), Kept::default(), Bounds::default());
-    assert!(error.err().unwrap().to_string().len() < 500);
+    assert!(start(&text).unwrap_err().to_string().len() < 500);
     let named = format!("(call ${long}) (i32.const 0))) (func ${long} unreachable");
     let error = call(&mut app(&named.replace(")))", "))")).unwrap()).unwrap_err().to_string();
     assert!(error.len() < 500 && error.contains("xxx..., called by handle"), "{error}");

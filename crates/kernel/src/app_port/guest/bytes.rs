@@ -1,14 +1,15 @@
 //! A hosting for tests, which shows what a further hosting in the kernel's process needs: this file and a row of `HOSTINGS`.
 //!
 //! The code of its apps is a list of bytes. An app sends a packet out of port 1 if the packet's first byte is in the list, and fails at
-//! a packet of 13.
+//! a packet of 13. It is contained if the list has 200.
 
 use std::io;
 use std::sync::Arc;
 
 use control::hosting::{Hosting, Properties};
+use control::kernel::HostedCode;
 use openflow::{PacketOut, PortNo, Version};
-use sdk::abi::host::{Answer, Failed, Gathered, Host as _};
+use sdk::abi::host::{Answer, Gathered, Host as _};
 use sdk::abi::{RECORD_HEAD, Record, RecordKind};
 
 use super::{Artifact, Code, Guest, KernelHost};
@@ -40,7 +41,7 @@ struct Instance {
 }
 
 /// Reads the code of an app.
-pub(super) fn load(code: Code<'_>) -> io::Result<Box<dyn Artifact>> {
+pub(super) fn load(code: Code<'_>, _: &HostedCode) -> io::Result<Box<dyn Artifact>> {
     let bytes = match code {
         Code::Copy(path) => std::fs::read(path)?,
         Code::Sealed(fd) => sys::shm::read_sealed(fd, LONGEST)?,
@@ -56,6 +57,10 @@ impl Artifact for List {
         let version = self.0.len().to_string();
         Ok(Box::new(Instance { list: self.0.clone(), version, host }))
     }
+
+    fn is_contained(&self) -> bool {
+        self.0.contains(&200)
+    }
 }
 
 impl Guest for Instance {
@@ -67,7 +72,7 @@ impl Guest for Instance {
         &mut self.host
     }
 
-    fn on_batch(&mut self, _: u64, records: &Gathered, count: usize) -> Result<Answer, Failed> {
+    fn on_batch(&mut self, _: u64, records: &Gathered, count: usize) -> Result<Answer, String> {
         for record in records.iter().take(count) {
             let (head, message) = record.split_first_chunk::<RECORD_HEAD>().unwrap();
             let head = Record::from_bytes(head);
@@ -76,7 +81,7 @@ impl Guest for Instance {
                 _ => continue,
             };
             if first == 13 {
-                return Err(Failed::GaveUp);
+                return Err("it met a packet of 13".into());
             }
             if self.list.contains(&first) {
                 let packet_out = PacketOut::new(PortNo(1), &[], &message[..1]);

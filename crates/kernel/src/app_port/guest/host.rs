@@ -18,7 +18,7 @@ use crate::app_port::outbox::Outbox;
 
 /// Receives the app's calls.
 #[derive(Debug)]
-pub(crate) struct KernelHost {
+pub struct KernelHost {
     pub(in crate::app_port) app: AppId,
     pub(in crate::app_port) name: String,
     pub(in crate::app_port) band: (u16, u16),

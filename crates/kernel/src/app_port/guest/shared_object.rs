@@ -2,13 +2,14 @@
 
 use std::io;
 
-use sdk::abi::host::{Answer, Failed, Gathered, HostedApp};
+use control::kernel::HostedCode;
+use sdk::abi::host::{Answer, Gathered, HostedApp};
 use sys::object::Object;
 
 use super::{Artifact, Code, Guest, KernelHost};
 
 /// Loads a shared object. Its constructors run.
-pub(super) fn load(code: Code<'_>) -> io::Result<Box<dyn Artifact>> {
+pub(super) fn load(code: Code<'_>, _: &HostedCode) -> io::Result<Box<dyn Artifact>> {
     let object = match code {
         Code::Copy(path) => Object::load_copy(path),
         Code::Sealed(fd) => Object::load(fd),
@@ -37,8 +38,9 @@ impl Guest for HostedApp<KernelHost> {
         now_ns: u64,
         records: &Gathered,
         count: usize,
-    ) -> Result<Answer, Failed> {
-        Self::on_batch(self, now_ns, records.records().take(count))
+    ) -> Result<Answer, String> {
+        let answer = Self::on_batch(self, now_ns, records.records().take(count));
+        answer.map_err(|failed| failed.to_string())
     }
 
     fn abandon(self: Box<Self>) {

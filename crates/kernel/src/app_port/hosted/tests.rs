@@ -19,7 +19,7 @@ use crate::pool::idle;
 use crate::record::switch_record;
 use crate::switch::Switch;
 use control::app::AppId;
-use control::kernel::Tuning;
+use control::kernel::{HostedCode, Tuning};
 
 thread_local! {
     /// How often the app was woken.
@@ -160,14 +160,15 @@ fn with_storage() -> (Bench, Packets) {
 }
 
 /// The code of an app of the test hosting.
-fn bytes(list: &[u8]) -> Box<dyn Artifact> {
-    let object = sys::shm::sealed_copy("object", list).unwrap();
-    guest::load(BYTES, guest::Code::Sealed(object)).unwrap()
+fn bytes(list: &[u8]) -> Arc<dyn Artifact> {
+    let object = guest::Code::Sealed(sys::shm::sealed_copy("object", list).unwrap());
+    let hostings = guest::Hostings { further: &[] };
+    hostings.load(BYTES, object, &HostedCode::default()).unwrap().into()
 }
 
 /// Makes an instance of an app of the test hosting.
 fn host_bytes(app_port: &mut AppPort, list: &[u8]) -> Result<(), String> {
-    app_port.host(&*bytes(list), b"", LogLevel::Info, &[])
+    app_port.host(&bytes(list), b"", LogLevel::Info, &[])
 }
 
 #[test]
@@ -188,6 +189,70 @@ fn app_of_another_hosting_runs_and_fails_as_others_do() {
     assert!(bench.app_port.call(0, &mut bench.verdicts, Instant::now()).is_none());
     assert!(!bench.app_port.is_attached());
     assert_eq!(host_bytes(&mut bench.app_port, &[]), Err("it has no bytes".into()));
+}
+
+/// The first bytes of the packets that wait, in their order.
+fn waiting_packets(bench: &Bench) -> Vec<u8> {
+    let records = bench.app_port.delivery.hosted().unwrap().records.iter();
+    let bodies = records.filter_map(|record| crate::app_port::split(record));
+    let packets =
+        bodies.filter(|(words, _)| words[0] >> 32 & 0xffff == RecordKind::PacketIn as u64);
+    packets.map(|(_, body)| body[0]).collect()
+}
+
+#[test]
+fn contained_app_is_replaced_and_loses_one_record() {
+    let tuning = Tuning { ring: 64 * 1024, ..Tuning::default() };
+    let mut bench = Bench::hosting(tuning, |app_port| host_bytes(app_port, &[2, 5, 200]).unwrap());
+    assert_eq!(bench.call(), Ok(3), "the snapshot");
+    for number in [2, 13, 5] {
+        assert!(bench.packet(number, 0));
+    }
+    let now = Instant::now();
+    assert!(bench.call().is_err());
+    assert_eq!(bench.app_port.end_instance(now), Some(None), "it may have been any of the three");
+    assert_eq!(bench.app_port.successor_due(), Some(now));
+    assert!(!bench.app_port.is_attached());
+    assert!(bench.packet(2, 0), "it waits");
+    let mut handled = Vec::new();
+    let mut culprit = None;
+    bench.app_port.host_successor(now).unwrap();
+    for _ in 0..10 {
+        bench.app_port.pump(std::iter::once(&mut bench.switch), |_, _| true);
+        handled.extend(waiting_packets(&bench));
+        if bench.call().is_err() {
+            culprit = bench.app_port.end_instance(now).unwrap();
+            bench.app_port.host_successor(now).unwrap();
+        }
+    }
+    assert_eq!(culprit.map(|record| record[sdk::abi::RECORD_HEAD]), Some(13));
+    assert_eq!(handled, [2, 13, 5, 2], "one at a time, in their order");
+    assert_eq!(bench.app_port.waiting_here(), 0);
+    assert!(bench.packet(5, 0));
+    assert_eq!((bench.call(), bench.sent()), (Ok(1), vec![5]));
+}
+
+#[test]
+fn app_that_is_not_contained_has_no_successor() {
+    let mut bench = Bench::live();
+    assert!(bench.packet(13, 0));
+    assert!(bench.call().is_err());
+    assert_eq!(bench.app_port.end_instance(Instant::now()), None);
+    assert_eq!(bench.app_port.successor_due(), None);
+}
+
+#[test]
+fn disabled_app_has_no_further_instance() {
+    let tuning = Tuning { ring: 64 * 1024, ..Tuning::default() };
+    let mut bench = Bench::hosting(tuning, |app_port| host_bytes(app_port, &[200]).unwrap());
+    assert_eq!(bench.call(), Ok(3));
+    assert!(bench.packet(13, 0));
+    assert!(bench.call().is_err());
+    bench.app_port.end_instance(Instant::now());
+    bench.app_port.disable();
+    assert_eq!(bench.app_port.successor_due(), None);
+    let mut record = Vec::new();
+    assert!(bench.app_port.backlog.oldest(&mut record).is_some(), "the record waits for the zone");
 }
 
 #[test]

@@ -110,6 +110,7 @@ impl Host for Python {
             program: interpreter.command(),
             modules: interpreter.dirs().map(Path::to_owned).collect(),
             read: interpreter.read,
+            kernel: None,
         })
     }
 

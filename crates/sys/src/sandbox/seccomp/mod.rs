@@ -62,14 +62,23 @@ pub(super) fn restrict_monitor() -> io::Result<()> {
     install(&program, 0).map(drop)
 }
 
-/// Refuses this process all memory that becomes executable from now on, and any further filter.
+/// Whether a process may add a filter later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Further {
+    /// It may, as the list of its system calls follows.
+    Allowed,
+    /// It may not.
+    Refused,
+}
+
+/// Refuses this process all memory that becomes executable from now on.
 ///
 /// A host of WebAssembly calls this after it has mapped the compiled code and before it runs it.
 ///
 /// # Errors
 /// The system refuses: the process must run no code of an app.
-pub fn forbid_new_code() -> io::Result<()> {
-    install(&program::without_new_code(), libc::SECCOMP_FILTER_FLAG_TSYNC).map(drop)
+pub fn forbid_new_code(further: Further) -> io::Result<()> {
+    install(&program::without_new_code(further), libc::SECCOMP_FILTER_FLAG_TSYNC).map(drop)
 }
 
 fn install(program: &[libc::sock_filter], flags: libc::c_ulong) -> io::Result<i32> {

@@ -15,6 +15,7 @@ use libc::{
     SECCOMP_RET_ERRNO, SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 
+use super::Further;
 use super::lists::{Condition, EMULATED, Profile, SHARED, STOPS, UNCOUNTED, watched};
 
 /// `AUDIT_ARCH_*`, `linux/audit.h`: the machine, 64 bits, little endian.
@@ -97,9 +98,9 @@ pub(super) fn compile(profile: Profile, own: Own, notifies: bool) -> Vec<sock_fi
     program
 }
 
-/// Compiles a filter that refuses calls that make memory executable, and further filters. It allows all others, as another filter
+/// Compiles a filter that refuses calls that make memory executable, and further filters unless they are allowed. It allows all others, as another filter
 /// decides about them.
-pub(super) fn without_new_code() -> Vec<sock_filter> {
+pub(super) fn without_new_code(further: Further) -> Vec<sock_filter> {
     let refuse = SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
     let mut program =
         vec![load(ARCH), jump_if_equal(ARCHITECTURE, 1, 0), return_value(refuse), load(NUMBER)];
@@ -108,7 +109,8 @@ pub(super) fn without_new_code() -> Vec<sock_filter> {
         program.push(jump_if_equal(number(call), 0, 5));
         program.extend(body);
     }
-    for call in [libc::SYS_seccomp, libc::SYS_shmat, libc::SYS_execve, libc::SYS_execveat] {
+    let filter = (further == Further::Refused).then_some(libc::SYS_seccomp);
+    for call in [libc::SYS_shmat, libc::SYS_execve, libc::SYS_execveat].into_iter().chain(filter) {
         program.extend([jump_if_equal(number(call), 0, 1), return_value(refuse)]);
     }
     program.push(return_value(SECCOMP_RET_ALLOW));
@@ -310,7 +312,7 @@ mod tests {
 
     #[test]
     fn no_memory_becomes_executable_after_the_last_filter() {
-        let program = without_new_code();
+        let program = without_new_code(Further::Refused);
         let protection = |bits: libc::c_int| [0, 0, u64::from(bits.cast_unsigned()), 0, 0, 0];
         let writable = protection(libc::PROT_READ | libc::PROT_WRITE);
         let executable = protection(libc::PROT_READ | libc::PROT_EXEC);
@@ -319,6 +321,9 @@ mod tests {
             assert_eq!(run(&program, call, executable), REFUSED);
         }
         assert_eq!(run(&program, libc::SYS_seccomp, [1, 0, 0, 0, 0, 0]), REFUSED);
+        let first = without_new_code(Further::Allowed);
+        assert_eq!(run(&first, libc::SYS_mprotect, executable), REFUSED);
+        assert_eq!(run(&first, libc::SYS_seccomp, [1, 0, 0, 0, 0, 0]), SECCOMP_RET_ALLOW);
         assert_eq!(run(&program, libc::SYS_read, [0; 6]), SECCOMP_RET_ALLOW);
         let before = compile(Profile::Wasm, OWN, true);
         let tsync = u64::from(u32::try_from(libc::SECCOMP_FILTER_FLAG_TSYNC).unwrap());
