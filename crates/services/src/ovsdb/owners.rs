@@ -80,7 +80,7 @@ impl Owners {
     pub(super) fn new(database: &str, installation: u64) -> Self {
         Self {
             database: database.to_owned(),
-            prefix: format!("{installation:012x}/"),
+            prefix: owner_of(installation, ""),
             by_app: BTreeMap::new(),
             apps: None,
             left: BTreeSet::new(),
@@ -171,7 +171,7 @@ impl Owners {
             if !is_gone && (owner.wanted.is_none() || !apps.contains(&app)) {
                 continue;
             }
-            let name = format!("{}{app}", self.prefix);
+            let name = self.prefix.clone() + &app;
             let context = (self.database.as_str(), app.as_str(), name.as_str());
             let outcome = owner.bring_about(context, is_gone, connection, now)?;
             outcomes.extend(outcome);
@@ -258,6 +258,11 @@ impl Owner {
             warn!(database, app, %key, why, rows, suppressed, "refused rows of an app");
         }
     }
+}
+
+/// Returns the value of `rosemary-owner` in the rows of an app.
+pub(super) fn owner_of(installation: u64, app: &str) -> String {
+    format!("{installation:012x}/{app}")
 }
 
 /// What became of a plan.

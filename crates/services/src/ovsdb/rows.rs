@@ -9,6 +9,12 @@ use sdk::services::ovsdb::{Atom, Columns, Parent, Row, RowId, Value, WantedRow};
 /// The prefix of the entries of `external_ids` that name the owner. An app may not write them.
 const RESERVED: &str = "rosemary-";
 
+/// The column with options of tunnels.
+const OPTIONS: &str = "options";
+
+/// Entries of `Interface.options` that are secrets of tunnels. No app reads them.
+const SECRETS: [&str; 1] = ["psk"];
+
 /// Whether the service reads a table.
 pub(super) fn is_table(name: &str) -> bool {
     WANTED.tables.iter().any(|table| table.name == name)
@@ -22,7 +28,15 @@ fn is_column(table: &str, column: &str) -> bool {
 
 /// Returns a row of the image for an app.
 pub(super) fn of_image(id: Uuid, row: &ovsdb::Row) -> Row {
-    let column = |(name, value): (&str, &ovsdb::Value)| (name.to_owned(), value_of(value));
+    let column = |(name, value): (&str, &ovsdb::Value)| {
+        let mut value = value_of(value);
+        if let (OPTIONS, Value::Map(pairs)) = (name, &mut value) {
+            let is_secret =
+                |key: &Atom| matches!(key, Atom::Text(key) if SECRETS.contains(&key.as_str()));
+            pairs.retain(|(key, _)| !is_secret(key));
+        }
+        (name.to_owned(), value)
+    };
     Row { id: RowId(id.0), columns: row.columns().map(column).collect(), is_cut: false }
 }
 
@@ -170,6 +184,15 @@ mod tests {
     fn refusal(row: &WantedRow) -> String {
         let image = image();
         Names::of(&image).wanted(row).unwrap_err()
+    }
+
+    #[test]
+    fn secrets_of_tunnels_are_left_out() {
+        let options = [("remote_ip", "192.0.2.1"), ("psk", "swordfish")];
+        let options = options.map(|(key, value)| (key.into(), value.into()));
+        let row = ovsdb::Row::new().with("options", ovsdb::Value::Map(options.into()));
+        let row = of_image(Uuid([1; 16]), &row);
+        assert_eq!(row.columns["options"], Value::map([("remote_ip", "192.0.2.1")]));
     }
 
     #[test]

@@ -70,8 +70,14 @@ impl Bench {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             self.ask(1, &Request::Databases);
-            let (_, Answer::Databases(list)) = self.answer() else { panic!("no list") };
-            let [Database { is_connected: false, why, .. }] = &list[..] else { panic!("{list:?}") };
+            let (_, Answer::Databases { owner, databases: list }) = self.answer() else {
+                panic!("no list")
+            };
+            assert_eq!(owner, "000000000001/app");
+            let [Database { is_connected: false, why, address, .. }] = &list[..] else {
+                panic!("{list:?}")
+            };
+            assert!(address.starts_with("tcp:") || address.starts_with("ssl:"), "{address}");
             if why.contains(word) {
                 assert!(why.len() < 3000, "{why}");
                 return;
