@@ -38,7 +38,7 @@ use self::worker::{Command, Message, Worker};
 use crate::broker::RESOLVER_FILES;
 use crate::run::{Needs, OpenError, Service, Startup};
 
-/// Most requests of a client that wait for a database. Watches do not count.
+/// Most requests of a client that wait for a database. A request for notices waits until the database's thread has it.
 const MOST_PENDING: usize = 64;
 
 /// Most sets of wanted rows of a client that wait for a database.
@@ -199,9 +199,9 @@ impl Databases {
             _ => return Some(refused(Reason::Malformed, "the request is of an unknown kind")),
         };
         let Some(number) = self.handles.iter().position(|it| it.name == name) else {
+            let name = rows::quoted(name);
             let why = format!(
-                "there is no database {}; add [[ovsdb]] with this name to the configuration",
-                name.chars().take(64).flat_map(char::escape_debug).collect::<String>()
+                "there is no database {name}; add [[ovsdb]] with this name to the configuration"
             );
             return Some(refused(Reason::UnknownDatabase, &why));
         };
@@ -238,7 +238,10 @@ impl Databases {
                 let ticket = Ticket { is_set: true, ..ticket };
                 Command::Want { ticket, app, rights, rows: all }
             }
-            _ => Command::Watch { ticket },
+            _ => {
+                *requests += 1;
+                Command::Watch { ticket }
+            }
         };
         if let Some(database) = self.handles.get(number) {
             database.send(command);
@@ -265,6 +268,11 @@ impl Databases {
                 Message::State(number, state) => {
                     if let Some(database) = self.handles.get_mut(number) {
                         database.state = state;
+                    }
+                }
+                Message::Watching(client) => {
+                    if let Some((requests, _)) = self.pending.get_mut(&client) {
+                        *requests = requests.saturating_sub(1);
                     }
                 }
                 Message::Answer { ticket, body, more, denied } => {

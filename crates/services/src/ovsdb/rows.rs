@@ -87,12 +87,11 @@ impl<'a> Names<'a> {
     pub(super) fn wanted(&mut self, row: &WantedRow) -> Result<ownership::WantedRow, String> {
         let table = &row.table;
         if !is_table(table) {
+            let table = quoted(table);
             return Err(format!("Rosemary does not write the table {table}; remove the row"));
         }
         if let Some(column) = row.columns.keys().find(|column| !is_column(table, column)) {
-            return Err(format!(
-                "Rosemary does not write the column {table}.{column}; remove the column"
-            ));
+            return Err(not_written(table, column));
         }
         let mut columns = ovsdb::Row::new();
         for (name, value) in &row.columns {
@@ -100,6 +99,7 @@ impl<'a> Names<'a> {
         }
         let keys = columns.pairs(ownership::IDS).map(|(key, _)| key.to_string());
         if let Some(key) = { keys }.find(|key| key.starts_with(RESERVED)) {
+            let key = quoted(&key);
             return Err(format!("the entry {key} of external_ids is Rosemary's; remove it"));
         }
         let parent = row.parent.as_ref().map(|it| self.parent(it)).transpose()?;
@@ -109,6 +109,9 @@ impl<'a> Names<'a> {
 
     fn parent(&mut self, parent: &Parent) -> Result<ownership::Parent, String> {
         let Parent { table, name, column } = parent;
+        if !is_column(table, column) {
+            return Err(not_written(table, column));
+        }
         let uuid = self.find(table, name).ok_or_else(|| absent(table, name))?;
         Ok(ownership::Parent { table: table.clone(), uuid, column: column.clone() })
     }
@@ -151,7 +154,17 @@ impl<'a> Names<'a> {
 }
 
 fn absent(table: &str, name: &str) -> String {
-    format!("{table} has no row {name}; the service tries again when it appears")
+    format!("{table} has no row {}; the service tries again when it appears", quoted(name))
+}
+
+fn not_written(table: &str, column: &str) -> String {
+    let (table, column) = (quoted(table), quoted(column));
+    format!("Rosemary does not write the column {table}.{column}; remove the column")
+}
+
+/// Returns the beginning of a name that an app has chosen, for the app and the log.
+pub(super) fn quoted(name: &str) -> String {
+    name.chars().take(64).flat_map(char::escape_debug).collect()
 }
 
 /// Returns the bytes of rows in messages, estimated from above.
@@ -169,7 +182,12 @@ pub(super) fn size(rows: &[WantedRow]) -> usize {
     let columns = |columns: &Columns| -> usize {
         columns.iter().map(|(name, it)| text(name) + value(it) + 8).sum()
     };
-    rows.iter().map(|row| text(&row.table) + text(&row.key) + 64 + columns(&row.columns)).sum()
+    let parent = |it: &Parent| text(&it.table) + text(&it.name) + text(&it.column);
+    let row = |row: &WantedRow| {
+        let parent = row.parent.as_ref().map_or(0, parent);
+        text(&row.table) + text(&row.key) + parent + 64 + columns(&row.columns)
+    };
+    rows.iter().map(row).sum()
 }
 
 #[cfg(test)]
@@ -204,6 +222,31 @@ mod tests {
         let wanted = Names::of(&image).wanted(&row).unwrap();
         assert!(wanted.row.references("select_dst_port").contains(&Uuid([1; 16])));
         assert_eq!(wanted.parent.unwrap().uuid, Uuid([1; 16]));
+    }
+
+    #[test]
+    fn reasons_are_short_whatever_the_app_names() {
+        let long = "\n".repeat(40_000);
+        let row = || WantedRow::new("Queue", "q");
+        for row in [
+            WantedRow::new(long.clone(), "q"),
+            row().with(long.clone(), 1),
+            row().with("dscp", Atom::Port(long.clone())),
+            row().with("external_ids", Value::map([(format!("rosemary-{long}"), "x")])),
+            row().under(long.clone(), "p1", "qos"),
+            row().under("Port", long.clone(), "qos"),
+            row().under("Port", "p1", long.clone()),
+        ] {
+            let why = refusal(&row);
+            assert!(why.len() < 300 && !why.contains('\n'), "{} bytes: {why:.400}", why.len());
+        }
+    }
+
+    #[test]
+    fn size_has_all_texts_of_a_row() {
+        let long = || "x".repeat(1000);
+        let row = WantedRow::new(long(), long()).with(long(), long()).under(long(), long(), long());
+        assert!(size(&[row]) > 7000);
     }
 
     #[test]
