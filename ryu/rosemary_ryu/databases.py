@@ -1,8 +1,8 @@
 """The databases of switches, by the service `ovsdb`: reads tables, and keeps the rows that this zone wants there.
 
-A green thread sends a request and waits for the answer, which the loop of the zone brings (`answered`). The service takes all wanted rows of a
-database at once, so this module keeps them: a change is made on a copy, and counts once the service has accepted it. The rows of an earlier
-life are read from the database before the first change.
+A green thread sends a request and waits for the answer, which the loop of the zone brings (`served`). The service takes all
+wanted rows of a database at once, so this module keeps them: a change is made on a copy, and counts once the service has
+accepted it. The rows of an earlier life are read from the database before the first change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _PARENTS = {"QoS": ("Port", "qos"), "Port": ("Bridge", "ports")}
 
 # What the operator adds so that an app may use databases.
 _REMEDY = (
-    'add services = ["ovsdb"] and the capability "ovsdb.read" to its [[app]], and an [[ovsdb]] for the database (docs/ovsdb.md)'
+    'add services = ["ovsdb"] and the capability "ovsdb.read" to its [[app]], '
+    "and an [[ovsdb]] for the database (docs/ovsdb.md)"
 )
 
 
@@ -58,9 +59,13 @@ class Wanted:
 
 def wanted(key: str) -> Any:
     """Returns a reference to the wanted row with this key."""
+    return _sdk().Ref.wanted(key)
+
+
+def _sdk() -> Any:
     import rosemary
 
-    return rosemary.Ref.wanted(key)
+    return rosemary
 
 
 class Database:
@@ -74,10 +79,10 @@ class Database:
 
     def rows(self, table: str) -> list[Any]:
         """Returns all rows of a table."""
-        zone, rows, after = self._databases.zone, [], None
+        rows: list[Any] = []
+        after = None
         while True:
-            last = after
-            answer = self._databases.ask(lambda: zone.database_rows(self.name, table, last))
+            answer = self._databases.ask(self._databases.zone.database_rows, self.name, table, after)
             rows += answer.rows
             if not answer.more or not answer.rows:
                 return rows
@@ -115,11 +120,10 @@ class Database:
                 self._state(self._wanted, is_repair=True)
 
     def _state(self, rows: dict[str, Wanted], is_repair: bool = False) -> None:
-        import rosemary
-
+        rosemary = _sdk()
         made = [rosemary.WantedRow(row.table, key, row.columns, under=row.under) for key, row in rows.items()]
         try:
-            answer = self._databases.ask(lambda: self._databases.zone.want_rows(self.name, made))
+            answer = self._databases.ask(self._databases.zone.want_rows, self.name, made)
         except DatabaseError as error:
             if not is_repair:
                 raise
@@ -176,7 +180,7 @@ class Databases:
         found = [it for it in answer.databases if _normal(it.address) == wanted_address]
         if not found:
             raise DatabaseError(
-                f"the configuration has no database at {address}; add [[ovsdb]] with name and address = {address!r} (docs/ovsdb.md)"
+                f"the configuration has no database at {address}; add [[ovsdb]] with name and address = {address!r}"
             )
         name = found[0].name
         if not found[0].connected:
@@ -185,12 +189,11 @@ class Databases:
             self._known[name] = Database(self, name, answer.owner)
         return self._known[name]
 
-    def ask(self, request: Callable[[], int]) -> Any:
-        """Sends a request and waits for its answer."""
-        import rosemary
-
+    def ask(self, request: Callable[..., int], *arguments: Any) -> Any:
+        """Sends a request with these arguments and waits for its answer."""
+        rosemary = _sdk()
         try:
-            number = request()
+            number = request(*arguments)
         except rosemary.AskError as error:
             raise DatabaseError(f"{error}; if this app is to use databases of switches, {_REMEDY}") from error
         waiting = self._waiting[number] = eventlet.event.Event()

@@ -100,8 +100,12 @@ class Service:
         install()
         zone: Any = self.zone
         zone.databases, zone.database_rows, zone.want_rows = self.databases, self.database_rows, self.want_rows
-        interfaces = {f"s1-eth{it}": self.add("Interface", name=[f"s1-eth{it}"], type=[""], ofport=[it], options={}) for it in (1, 2)}
-        gre = self.add("Interface", name=["gre0"], type=["gre"], ofport=[3], options={"remote_ip": "192.0.2.9", "local_ip": "192.0.2.1"})
+        interfaces = {
+            f"s1-eth{it}": self.add("Interface", name=[f"s1-eth{it}"], type=[""], ofport=[it], options={}) for it in (1, 2)
+        }
+        gre = self.add(
+            "Interface", name=["gre0"], type=["gre"], ofport=[3], options={"remote_ip": "192.0.2.9", "local_ip": "192.0.2.1"}
+        )
         local = self.add("Interface", name=["s1"], type=["internal"], ofport=[65534], options={})
         interfaces |= {"gre0": gre, "s1": local}
         ports = [self.add("Port", name=[name], interfaces=[it], qos=[]) for name, it in interfaces.items()]
@@ -145,7 +149,9 @@ class Service:
 
     def want_rows(self, database: str, rows: list[WantedRow]) -> int:
         refused = [(row.key, why) for row in rows if (why := self.refuses(row))]
-        depends = [(row.key, "it refers to a refused row") for row in rows if _names(row.columns) & {key for key, _ in refused}]
+        depends = [
+            (row.key, "it refers to a refused row") for row in rows if _names(row.columns) & {key for key, _ in refused}
+        ]
         refused += depends
         wanted = {row.key: row for row in rows if row.key not in dict(refused)}
         ids = {}

@@ -1,8 +1,8 @@
 """Runs commands like those of `ovs-vsctl`, by Rosemary's service `ovsdb`.
 
-The address of a `VSCtl` selects the database of the configuration. Commands that read are answered from its tables. Commands that write become
-wanted rows of the app, which Rosemary repairs, and removes when the app leaves the configuration: a command changes only rows that the app has
-made. All changes of one call of `run_command` are stated together.
+The address of a `VSCtl` selects the database of the configuration. Commands that read are answered from its tables. Commands
+that write become wanted rows of the app, which Rosemary repairs, and removes when the app leaves the configuration: a command
+changes only rows that the app has made. All changes of one call of `run_command` are stated together.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def _set_queue(tables: Tables, wanted: _Wanted, command: VSCtlCommand) -> _Made:
         vsctl_fatal(f"this app has made no QoS for the port {port}; use set-qos first")
         raise AssertionError
     keys = [_key("queue", number, port) for number in range(len(queues))]
-    for number, (key, queue) in enumerate(zip(keys, queues)):
+    for number, (key, queue) in enumerate(zip(keys, queues, strict=True)):
         qos.columns.setdefault("queues", {})[number] = databases.wanted(key)
         config = wanted.setdefault(key, databases.Wanted("Queue")).columns.setdefault("other_config", {})
         config.update({name: str(queue[name]) for name in ("max-rate", "min-rate") if queue.get(name) is not None})
