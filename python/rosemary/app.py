@@ -22,6 +22,7 @@ from ._native import (
     LearnedHost,
     Lost,
     Notice,
+    OvsdbEvent,
     PacketIn,
     Port,
     Ready,
@@ -133,6 +134,9 @@ class App:
 
     def on_apps(self, event: AppsEvent, network: Network) -> None:
         """The service `apps` answered a request for counters, or to limit an app. `event.result()` is the answer."""
+
+    def on_ovsdb(self, event: OvsdbEvent, network: Network) -> None:
+        """The service `ovsdb` answered a request about a database of a switch. `event.result()` is the answer."""
 
     def on_drain(self, event: DrainEvent, network: Network) -> None:
         """The topology service answered a request of `Topology.drain`. `event.result()` raises the reason if it was not done."""
@@ -249,6 +253,7 @@ class App:
                 StorageEvent: self.on_storage,
                 BrokerEvent: self.on_broker,
                 AppsEvent: self.on_apps,
+                OvsdbEvent: self.on_ovsdb,
                 DrainEvent: self.on_drain,
                 HttpRequest: self._answer_http,
             }

@@ -82,6 +82,18 @@ class RecordingNetwork:
     def release_app(self, app: str) -> int:
         return self._record("release_app", app)
 
+    def databases(self) -> int:
+        return self._record("databases")
+
+    def database_rows(self, database: str, table: str, after=None) -> int:
+        return self._record("database_rows", database, table, after)
+
+    def want_rows(self, database: str, rows) -> int:
+        return self._record("want_rows", database, list(rows))
+
+    def watch_database(self, database: str) -> int:
+        return self._record("watch_database", database)
+
     def begin(self, number: int) -> bool:
         return True
 

@@ -11,7 +11,7 @@
 //! | [`changes`] | change sets, and their outcomes |
 //! | [`nicira`] | the actions of Open vSwitch |
 //! | [`services`] | events and exceptions of services, and how their clients use the zone |
-//! | [`storage`], [`topology`], [`hosts`], [`stats`], [`broker`], [`apps`] | the clients of services |
+//! | [`storage`], [`topology`], [`hosts`], [`stats`], [`broker`], [`apps`], [`ovsdb`] | the clients of services |
 //! | [`drain`] | the answers to requests for drains of switches |
 //! | [`wanted`] | flows, groups and meters that an app wants in its switches |
 //! | [`packet`] | reads packets |
@@ -42,6 +42,7 @@ mod meter;
 mod network;
 mod nicira;
 mod number;
+mod ovsdb;
 mod packet;
 mod services;
 mod start;
@@ -79,6 +80,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     storage::add(module)?;
     broker::add(module)?;
     apps::add(module)?;
+    ovsdb::add(module)?;
     topology::add(module)?;
     drain::add(module)?;
     hosts::add(module)?;

@@ -43,7 +43,9 @@ class Types(unittest.TestCase):
 
     def test_arguments_have_the_names_of_the_stub(self):
         for name, item in self.stub.items():
-            for member, function in declared(item.body).items() if isinstance(item, ast.ClassDef) else ():
+            if not isinstance(item, ast.ClassDef) or issubclass(getattr(_native, name), Exception):
+                continue
+            for member, function in declared(item.body).items():
                 value = inspect.getattr_static(getattr(_native, name), member)
                 callable_ = value.__func__ if isinstance(value, staticmethod) else value
                 if not isinstance(function, ast.FunctionDef) or not callable(callable_):

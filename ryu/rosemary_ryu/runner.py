@@ -84,11 +84,14 @@ def prepare(zone: Any) -> Any:
 
     green_asyncio.install()
 
+    from rosemary_ryu.databases import Databases
     from rosemary_ryu.numbers import Numbers
     from rosemary_ryu.switchboard import Switchboard
 
     numbers = Numbers(zone.numbers.band, zone.numbers.groups, zone.numbers.meters)
     board = Switchboard(zone, numbers, _full(), zone.options.get(_RENEWS) == "true")
+    ZoneHub.databases = Databases(zone)
+    ZoneHub.served = ZoneHub.databases.served
     ZoneHub.arrived = board.arrived
     ZoneHub.send_unsent = board.send_unsent
     ZoneHub.before_run = _once(lambda: zone.loaded(__version__))

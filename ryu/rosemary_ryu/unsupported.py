@@ -17,7 +17,10 @@ _NO_SOCKET = (
     "a zone opens no sockets; accept connections with ryu.lib.hub.listen and --wsapi-port, and connect from an app of Rosemary's own "
     "interface with the capability net.connect:HOST:PORT"
 )
-_NO_OVSDB = "OVSDB is not supported"
+_NO_OVSDB = "a zone opens no connections; use ryu.lib.ovs.bridge or ryu.lib.ovs.vsctl"
+_OVSDB = (
+    'it needs [[ovsdb]], services = ["ovsdb"], and the capabilities ovsdb.read and ovsdb.write in rosemary.toml (docs/ryu.md#databases-of-switches)'
+)
 
 # How an app gets rights for Nicira's and other extensions.
 _EXPERIMENTER = "is refused unless the app has the capability experimenter:{id} in rosemary.toml"
@@ -28,8 +31,8 @@ NAMES = {
     "ryu.services.protocols.vrrp": "VRRP needs raw sockets, and a zone has none",
     "ryu.services.protocols.zebra": "Zebra needs sockets, and a zone has none",
     "ryu.services.protocols.ovsdb": _NO_OVSDB,
-    "ryu.lib.ovs": f"{_NO_OVSDB}, and this cannot be imported",
-    "ryu.lib.ovs.bridge": f"{_NO_OVSDB}; requests that need it fail",
+    **{f"ryu.lib.ovs{it}": _OVSDB for it in ("", ".bridge", ".vsctl")},
+    "ryu.lib.ovs.db_client": _NO_OVSDB,
     "ryu.lib.of_config": "OF-Config needs a connection to the switch, and a zone has no network",
     "ryu.lib.snortlib": "Snort's socket is outside of the zone",
     "ryu.lib.bmp": "BMP needs sockets that the app opens",

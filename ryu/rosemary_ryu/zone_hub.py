@@ -36,6 +36,9 @@ class ZoneHub(hub.BaseHub):  # type: ignore[misc]
     before_run: Callable[[], None]
     # Set by `published` if an application has a web interface.
     requested: Callable[[Any], None] | None = None
+    # Set by `prepare`: the databases of switches, and what takes the answers about them.
+    databases: Any = None
+    served: Callable[[Any], None]
     # A problem that the zone states in the next turn, `None` to end it. Outside of turns it cannot.
     problems: list[str | None] = []
 
@@ -93,6 +96,8 @@ class ZoneHub(hub.BaseHub):  # type: ignore[misc]
                 ready.append((event.fd, event.events))
             elif type(event).__name__ == "HttpRequest":
                 self._requested(event)
+            elif type(event).__name__ in ("OvsdbEvent", "ServiceUp"):
+                type(self).served(event)
             else:
                 arrived(event)
         self._call_back(ready)

@@ -64,7 +64,10 @@ impl Shaper {
 
     fn answered(&mut self, request: RequestId, answer: Answer, network: &mut Network<'_>) {
         match answer {
-            Answer::Databases(databases) => self.listed(&databases, network),
+            Answer::Databases { owner, databases } => {
+                network.info(&format!("owner {owner}"));
+                self.listed(&databases, network);
+            }
             Answer::Rows { rows, more } => {
                 let Some(at) = self.reads.iter().position(|(id, ..)| *id == request) else {
                     return;

@@ -93,6 +93,7 @@ const TABLES: &[WantedTable] = &[
             set("mac_in_use", Text),
             set("error", Text).or_absent(),
             set("lacp_current", Boolean),
+            texts("options"),
             numbers("statistics"),
             texts("external_ids"),
         ],

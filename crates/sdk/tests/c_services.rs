@@ -274,6 +274,30 @@ const CLIENTS: &[(&str, &[InLanguages])] = &[
         ],
     ),
     (
+        "src/services/ovsdb/mod.rs",
+        &[
+            ("databases", Has("rosemary_databases"), Has("databases")),
+            ("database_rows", Has("rosemary_database_rows"), Has("database_rows")),
+            ("want_rows", Has("rosemary_want_end"), Has("want_rows")),
+            ("watch_database", Has("rosemary_watch_database"), Has("watch_database")),
+        ],
+    ),
+    (
+        "src/services/ovsdb/value.rs",
+        &[
+            ("new", Has("rosemary_want_row"), Has("WantedRow")),
+            ("with", Has("rosemary_want_set"), Has("WantedRow")),
+            ("under", Has("rosemary_want_under"), Has("under")),
+            ("text", Has("rosemary_row_atom"), Has("one")),
+            ("integer", Has("rosemary_row_atom"), Has("one")),
+            ("boolean", Has("rosemary_row_atom"), Has("one")),
+            ("rows", Has("rosemary_next_atom"), Has("columns")),
+            ("entry", Has("rosemary_row_entry"), Has("entry")),
+            ("set", Has("rosemary_want_set"), Has("WantedRow")),
+            ("map", Has("rosemary_want_map"), Has("WantedRow")),
+        ],
+    ),
+    (
         "src/topology/client.rs",
         &[
             ("new", FOLLOWED, Has("Topology")),
@@ -361,6 +385,8 @@ const NOT_CLIENTS: &[(&str, &[&str])] = &[
         ],
     ),
     ("src/services/apps.rs", &["encode", "decode"]),
+    ("src/services/ovsdb/mod.rs", &["encode", "decode", "add", "answer"]),
+    ("src/services/ovsdb/value.rs", &[]),
     ("src/topology/client.rs", &[]),
     (
         "src/services/stats.rs",

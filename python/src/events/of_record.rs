@@ -16,6 +16,7 @@ use crate::broker::BrokerEvent;
 use crate::drain::DrainEvent;
 use crate::http::HttpRequest;
 use crate::matching::mac_bytes;
+use crate::ovsdb::OvsdbEvent;
 use crate::services::{ServiceUp, TableNews};
 use crate::storage::StorageEvent;
 
@@ -156,6 +157,10 @@ fn served(
 ) -> PyResult<Py<PyAny>> {
     let event = match service {
         Service::Apps => match AppsEvent::of(py, request, answer) {
+            Some(event) => Py::new(py, event)?.into_any(),
+            None => py.None(),
+        },
+        Service::Ovsdb => match OvsdbEvent::of(py, request, answer) {
             Some(event) => Py::new(py, event)?.into_any(),
             None => py.None(),
         },

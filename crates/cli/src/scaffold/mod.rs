@@ -126,6 +126,7 @@ fn c(name: &str, template: Template) -> Vec<File> {
         ("rosemary_tables.h".into(), include_str!("../../../sdk/c/rosemary_tables.h").into()),
         ("rosemary_http.h".into(), include_str!("../../../sdk/c/rosemary_http.h").into()),
         ("rosemary_services.h".into(), include_str!("../../../sdk/c/rosemary_services.h").into()),
+        ("rosemary_ovsdb.h".into(), include_str!("../../../sdk/c/rosemary_ovsdb.h").into()),
         ("rosemary_timers.h".into(), include_str!("../../../sdk/c/rosemary_timers.h").into()),
         ("rosemary_topology.h".into(), include_str!("../../../sdk/c/rosemary_topology.h").into()),
         ("rosemary_wanted.h".into(), include_str!("../../../sdk/c/rosemary_wanted.h").into()),

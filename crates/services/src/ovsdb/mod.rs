@@ -33,12 +33,12 @@ use sys::doorbell::{Doorbell, DoorbellSender};
 use sys::sandbox::Limits;
 use sys::sandbox::seccomp::Profile;
 
-use self::owners::Owners;
+use self::owners::{Owners, owner_of};
 use self::worker::{Command, Message, Worker};
 use crate::broker::RESOLVER_FILES;
 use crate::run::{Needs, OpenError, Service, Startup};
 
-/// Most requests of a client that wait for a database. Watches do not count.
+/// Most requests of a client that wait for a database. A request for notices waits until the database's thread has it.
 const MOST_PENDING: usize = 64;
 
 /// Most sets of wanted rows of a client that wait for a database.
@@ -60,6 +60,8 @@ struct Ticket {
 #[derive(Debug)]
 pub struct Databases {
     handles: Vec<Handle>,
+    /// The number of this installation, which the names of owners begin with.
+    installation: u64,
     bell: Doorbell,
     messages: Receiver<Message>,
     /// The requests of each client that wait for a database, and the sets of wanted rows among them.
@@ -72,6 +74,8 @@ pub struct Databases {
 #[derive(Debug)]
 struct Handle {
     name: String,
+    /// Its address in the configuration.
+    address: String,
     commands: Sender<Command>,
     bell: DoorbellSender,
     /// Whether it is connected, or why it is not.
@@ -117,13 +121,13 @@ impl Service for Databases {
         for (number, OvsdbDatabase { name, address }) in start.databases.into_iter().enumerate() {
             let (commands, received) = channel();
             let (bell, theirs) = Doorbell::new()?;
-            let address: Option<Address> = address.parse().ok();
-            let connection = connection(address.clone(), &tls);
+            let parsed: Option<Address> = address.parse().ok();
+            let connection = connection(parsed.clone(), &tls);
             let state = Err("the service has just started; try again".to_owned());
             let worker = Worker {
                 number,
                 name: name.clone(),
-                address,
+                address: parsed,
                 connection,
                 commands: received,
                 bell,
@@ -135,10 +139,12 @@ impl Service for Databases {
                 notice_at: None,
             };
             std::thread::Builder::new().name("database".into()).spawn(move || worker.run())?;
-            handles.push(Handle { name, commands, bell: DoorbellSender::from_fd(theirs), state });
+            let bell = DoorbellSender::from_fd(theirs);
+            handles.push(Handle { name, address, commands, bell, state });
         }
         let (pending, parts) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { handles, bell, messages, pending, parts })
+        let installation = start.installation.0;
+        Ok(Self { handles, installation, bell, messages, pending, parts })
     }
 
     fn serve(&mut self, asked: Vec<ClientRequest>, clients: &mut Clients) {
@@ -183,16 +189,19 @@ impl Databases {
         clients: &Clients,
     ) -> Option<Answer> {
         let name = match &request {
-            Request::Databases => return Some(self.list()),
+            Request::Databases => {
+                let app = clients.name(client).unwrap_or_default();
+                return Some(self.list(app));
+            }
             Request::Read { database, .. }
             | Request::Want { database, .. }
             | Request::Watch { database } => *database,
             _ => return Some(refused(Reason::Malformed, "the request is of an unknown kind")),
         };
         let Some(number) = self.handles.iter().position(|it| it.name == name) else {
+            let name = rows::quoted(name);
             let why = format!(
-                "there is no database {}; add [[ovsdb]] with this name to the configuration",
-                name.chars().take(64).flat_map(char::escape_debug).collect::<String>()
+                "there is no database {name}; add [[ovsdb]] with this name to the configuration"
             );
             return Some(refused(Reason::UnknownDatabase, &why));
         };
@@ -229,7 +238,10 @@ impl Databases {
                 let ticket = Ticket { is_set: true, ..ticket };
                 Command::Want { ticket, app, rights, rows: all }
             }
-            _ => Command::Watch { ticket },
+            _ => {
+                *requests += 1;
+                Command::Watch { ticket }
+            }
         };
         if let Some(database) = self.handles.get(number) {
             database.send(command);
@@ -237,13 +249,15 @@ impl Databases {
         None
     }
 
-    fn list(&self) -> Answer {
+    fn list(&self, app: &str) -> Answer {
         let of = |it: &Handle| Database {
             name: it.name.clone(),
+            address: it.address.clone(),
             is_connected: it.state.is_ok(),
             why: it.state.clone().err().unwrap_or_default(),
         };
-        Answer::Databases(self.handles.iter().map(of).collect())
+        let owner = owner_of(self.installation, app);
+        Answer::Databases { owner, databases: self.handles.iter().map(of).collect() }
     }
 
     /// Passes on the answers of the databases.
@@ -254,6 +268,11 @@ impl Databases {
                 Message::State(number, state) => {
                     if let Some(database) = self.handles.get_mut(number) {
                         database.state = state;
+                    }
+                }
+                Message::Watching(client) => {
+                    if let Some((requests, _)) = self.pending.get_mut(&client) {
+                        *requests = requests.saturating_sub(1);
                     }
                 }
                 Message::Answer { ticket, body, more, denied } => {

@@ -30,6 +30,15 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// How much earlier an app's changes may be than the pace below allows.
+const BURST: Duration = Duration::from_secs(4);
+
+/// The time that an operation of an app takes of its pace. An app cannot occupy the server of a switch by ever new sets of rows.
+const PER_OPERATION: Duration = Duration::from_millis(1);
+
+/// The time that a comparison with the database takes of the pace, at least.
+const PER_COMPARISON: Duration = Duration::from_millis(5);
+
 /// Most characters of a reason.
 const LONGEST_WHY: usize = 400;
 
@@ -61,6 +70,8 @@ struct Owner {
     pause: Option<Duration>,
     /// When the next repair may begin: another program may undo each repair at once.
     quiet_until: Option<Instant>,
+    /// The end of the time that its changes have taken, by [`PER_OPERATION`].
+    paid_until: Option<Instant>,
     /// Whether all of its rows that are not refused were there.
     is_done: bool,
     refused: Vec<Refused>,
@@ -80,7 +91,7 @@ impl Owners {
     pub(super) fn new(database: &str, installation: u64) -> Self {
         Self {
             database: database.to_owned(),
-            prefix: format!("{installation:012x}/"),
+            prefix: owner_of(installation, ""),
             by_app: BTreeMap::new(),
             apps: None,
             left: BTreeSet::new(),
@@ -171,7 +182,11 @@ impl Owners {
             if !is_gone && (owner.wanted.is_none() || !apps.contains(&app)) {
                 continue;
             }
-            let name = format!("{}{app}", self.prefix);
+            if let Some(at) = owner.is_too_early(now).filter(|_| !is_gone) {
+                owner.due = Some(at);
+                continue;
+            }
+            let name = self.prefix.clone() + &app;
             let context = (self.database.as_str(), app.as_str(), name.as_str());
             let outcome = owner.bring_about(context, is_gone, connection, now)?;
             outcomes.extend(outcome);
@@ -184,6 +199,19 @@ impl Owners {
 }
 
 impl Owner {
+    /// Returns when the pace of its changes allows the next one, if not now.
+    fn is_too_early(&self, now: Instant) -> Option<Instant> {
+        let at = self.paid_until?.checked_sub(BURST)?;
+        (at > now).then_some(at)
+    }
+
+    /// Counts operations that were sent to the server, also those that it has refused.
+    fn pay(&mut self, operations: usize, now: Instant) {
+        let operations = u32::try_from(operations).unwrap_or(u32::MAX);
+        let cost = PER_OPERATION.saturating_mul(operations).max(PER_COMPARISON);
+        self.paid_until = self.paid_until.unwrap_or(now).max(now).checked_add(cost);
+    }
+
     /// Compares the wanted rows with the database, and sends what is to be done.
     fn bring_about(
         &mut self,
@@ -200,7 +228,7 @@ impl Owner {
         for row in wanted {
             match names.wanted(row) {
                 Ok(row) => rows.push(row),
-                Err(why) => refused.push(Refused { key: row.key.clone(), why }),
+                Err(why) => refused.push(Refused { key: shortened(&row.key), why }),
             }
         }
         let scopes = scopes(&self.rights, database);
@@ -212,11 +240,12 @@ impl Owner {
             if let (OwnershipError::NotGranted { .. }, Some(row)) = (&one.error, row) {
                 lacks = missing(&self.rights, database, row, wanted, connection.image());
             }
-            refused.push(Refused { key: one.key.clone(), why: reason(&one.error, &lacks) });
+            refused.push(Refused { key: shortened(&one.key), why: reason(&one.error, &lacks) });
             denied.extend(lacks.iter().map(ToString::to_string));
         }
         let (was_done, before) = (self.is_done, std::mem::take(&mut self.refused));
         let sent = send(&plan, connection)?;
+        self.pay(sent.tried, now);
         self.is_done = !sent.is_refused && !sent.is_stale;
         let is_late = self.pause.is_some_and(|pause| pause >= Duration::from_secs(1));
         if self.is_done {
@@ -260,11 +289,18 @@ impl Owner {
     }
 }
 
+/// Returns the value of `rosemary-owner` in the rows of an app.
+pub(super) fn owner_of(installation: u64, app: &str) -> String {
+    format!("{installation:012x}/{app}")
+}
+
 /// What became of a plan.
 #[derive(Default)]
 struct Sent {
     /// The number of operations that were carried out.
     count: usize,
+    /// The number of operations that were sent, also those that the server refused.
+    tried: usize,
     /// The rows that the server refused.
     failed: Vec<Refused>,
     /// Whether the server refused something, also a removal, which no row of `failed` names.
@@ -281,6 +317,7 @@ impl Sent {
         keys: impl IntoIterator<Item = &'k String>,
         connection: &mut Connection,
     ) -> Result<bool, DriverError> {
+        self.tried += operations.len();
         let why = match connection.transact(operations, TRANSACTION) {
             Ok(_) => {
                 self.count += operations.len();
@@ -312,7 +349,7 @@ fn send(plan: &Plan, connection: &mut Connection) -> Result<Sent, DriverError> {
     if sent.send(&plan.operations(), keys, connection)? || sent.is_stale || !has_parts {
         return Ok(sent);
     }
-    sent = Sent::default();
+    sent = Sent { tried: sent.tried, ..Sent::default() };
     if !plan.removal.is_empty() {
         sent.send(&plan.removal, [], connection)?;
     }
@@ -339,4 +376,35 @@ fn reason(error: &OwnershipError, lacks: &[OvsdbRight]) -> String {
 
 fn shortened(text: &str) -> String {
     text.chars().take(LONGEST_WHY).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pace_bounds_operations_and_comparisons() {
+        let (start, mut now) = (Instant::now(), Instant::now());
+        let mut owner = Owner::default();
+        let mut operations = 0;
+        while now < start + Duration::from_secs(20) {
+            match owner.is_too_early(now) {
+                Some(at) => now = at,
+                None => {
+                    owner.pay(2000, now);
+                    operations += 2000;
+                }
+            }
+        }
+        // A thousand per second, and the burst.
+        assert!((20_000..=28_000).contains(&operations), "{operations}");
+        let mut owner = Owner::default();
+        for _ in 0..800 {
+            assert_eq!(owner.is_too_early(now), None);
+            owner.pay(0, now);
+        }
+        owner.pay(0, now);
+        assert!(owner.is_too_early(now).is_some());
+        assert_eq!(owner.is_too_early(now + Duration::from_secs(1)), None);
+    }
 }

@@ -52,7 +52,8 @@ pub(super) fn missing(
     let bridge = match (row.table.as_str(), row.columns.get("name")) {
         ("Bridge", Some(sdk::services::ovsdb::Value::Set(names))) => {
             names.iter().find_map(|it| match it {
-                sdk::services::ovsdb::Atom::Text(name) => Some(name.clone()),
+                // A longer one names no bridge of Linux, and the reason has the name.
+                sdk::services::ovsdb::Atom::Text(name) if name.len() <= 255 => Some(name.clone()),
                 _ => None,
             })
         }

@@ -9,6 +9,12 @@ use sdk::services::ovsdb::{Atom, Columns, Parent, Row, RowId, Value, WantedRow};
 /// The prefix of the entries of `external_ids` that name the owner. An app may not write them.
 const RESERVED: &str = "rosemary-";
 
+/// The column with options of tunnels.
+const OPTIONS: &str = "options";
+
+/// Entries of `Interface.options` that are secrets of tunnels. No app reads them.
+const SECRETS: [&str; 1] = ["psk"];
+
 /// Whether the service reads a table.
 pub(super) fn is_table(name: &str) -> bool {
     WANTED.tables.iter().any(|table| table.name == name)
@@ -22,7 +28,15 @@ fn is_column(table: &str, column: &str) -> bool {
 
 /// Returns a row of the image for an app.
 pub(super) fn of_image(id: Uuid, row: &ovsdb::Row) -> Row {
-    let column = |(name, value): (&str, &ovsdb::Value)| (name.to_owned(), value_of(value));
+    let column = |(name, value): (&str, &ovsdb::Value)| {
+        let mut value = value_of(value);
+        if let (OPTIONS, Value::Map(pairs)) = (name, &mut value) {
+            let is_secret =
+                |key: &Atom| matches!(key, Atom::Text(key) if SECRETS.contains(&key.as_str()));
+            pairs.retain(|(key, _)| !is_secret(key));
+        }
+        (name.to_owned(), value)
+    };
     Row { id: RowId(id.0), columns: row.columns().map(column).collect(), is_cut: false }
 }
 
@@ -73,12 +87,11 @@ impl<'a> Names<'a> {
     pub(super) fn wanted(&mut self, row: &WantedRow) -> Result<ownership::WantedRow, String> {
         let table = &row.table;
         if !is_table(table) {
+            let table = quoted(table);
             return Err(format!("Rosemary does not write the table {table}; remove the row"));
         }
         if let Some(column) = row.columns.keys().find(|column| !is_column(table, column)) {
-            return Err(format!(
-                "Rosemary does not write the column {table}.{column}; remove the column"
-            ));
+            return Err(not_written(table, column));
         }
         let mut columns = ovsdb::Row::new();
         for (name, value) in &row.columns {
@@ -86,6 +99,7 @@ impl<'a> Names<'a> {
         }
         let keys = columns.pairs(ownership::IDS).map(|(key, _)| key.to_string());
         if let Some(key) = { keys }.find(|key| key.starts_with(RESERVED)) {
+            let key = quoted(&key);
             return Err(format!("the entry {key} of external_ids is Rosemary's; remove it"));
         }
         let parent = row.parent.as_ref().map(|it| self.parent(it)).transpose()?;
@@ -95,6 +109,9 @@ impl<'a> Names<'a> {
 
     fn parent(&mut self, parent: &Parent) -> Result<ownership::Parent, String> {
         let Parent { table, name, column } = parent;
+        if !is_column(table, column) {
+            return Err(not_written(table, column));
+        }
         let uuid = self.find(table, name).ok_or_else(|| absent(table, name))?;
         Ok(ownership::Parent { table: table.clone(), uuid, column: column.clone() })
     }
@@ -137,7 +154,17 @@ impl<'a> Names<'a> {
 }
 
 fn absent(table: &str, name: &str) -> String {
-    format!("{table} has no row {name}; the service tries again when it appears")
+    format!("{table} has no row {}; the service tries again when it appears", quoted(name))
+}
+
+fn not_written(table: &str, column: &str) -> String {
+    let (table, column) = (quoted(table), quoted(column));
+    format!("Rosemary does not write the column {table}.{column}; remove the column")
+}
+
+/// Returns the beginning of a name that an app has chosen, for the app and the log.
+pub(super) fn quoted(name: &str) -> String {
+    name.chars().take(64).flat_map(char::escape_debug).collect()
 }
 
 /// Returns the bytes of rows in messages, estimated from above.
@@ -155,7 +182,12 @@ pub(super) fn size(rows: &[WantedRow]) -> usize {
     let columns = |columns: &Columns| -> usize {
         columns.iter().map(|(name, it)| text(name) + value(it) + 8).sum()
     };
-    rows.iter().map(|row| text(&row.table) + text(&row.key) + 64 + columns(&row.columns)).sum()
+    let parent = |it: &Parent| text(&it.table) + text(&it.name) + text(&it.column);
+    let row = |row: &WantedRow| {
+        let parent = row.parent.as_ref().map_or(0, parent);
+        text(&row.table) + text(&row.key) + parent + 64 + columns(&row.columns)
+    };
+    rows.iter().map(row).sum()
 }
 
 #[cfg(test)]
@@ -173,6 +205,15 @@ mod tests {
     }
 
     #[test]
+    fn secrets_of_tunnels_are_left_out() {
+        let options = [("remote_ip", "192.0.2.1"), ("psk", "swordfish")];
+        let options = options.map(|(key, value)| (key.into(), value.into()));
+        let row = ovsdb::Row::new().with("options", ovsdb::Value::Map(options.into()));
+        let row = of_image(Uuid([1; 16]), &row);
+        assert_eq!(row.columns["options"], Value::map([("remote_ip", "192.0.2.1")]));
+    }
+
+    #[test]
     fn names_become_rows() {
         let image = image();
         let row = WantedRow::new("Mirror", "m")
@@ -181,6 +222,31 @@ mod tests {
         let wanted = Names::of(&image).wanted(&row).unwrap();
         assert!(wanted.row.references("select_dst_port").contains(&Uuid([1; 16])));
         assert_eq!(wanted.parent.unwrap().uuid, Uuid([1; 16]));
+    }
+
+    #[test]
+    fn reasons_are_short_whatever_the_app_names() {
+        let long = "\n".repeat(40_000);
+        let row = || WantedRow::new("Queue", "q");
+        for row in [
+            WantedRow::new(long.clone(), "q"),
+            row().with(long.clone(), 1),
+            row().with("dscp", Atom::Port(long.clone())),
+            row().with("external_ids", Value::map([(format!("rosemary-{long}"), "x")])),
+            row().under(long.clone(), "p1", "qos"),
+            row().under("Port", long.clone(), "qos"),
+            row().under("Port", "p1", long.clone()),
+        ] {
+            let why = refusal(&row);
+            assert!(why.len() < 300 && !why.contains('\n'), "{} bytes: {why:.400}", why.len());
+        }
+    }
+
+    #[test]
+    fn size_has_all_texts_of_a_row() {
+        let long = || "x".repeat(1000);
+        let row = WantedRow::new(long(), long()).with(long(), long()).under(long(), long(), long());
+        assert!(size(&[row]) > 7000);
     }
 
     #[test]

@@ -70,8 +70,14 @@ impl Bench {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             self.ask(1, &Request::Databases);
-            let (_, Answer::Databases(list)) = self.answer() else { panic!("no list") };
-            let [Database { is_connected: false, why, .. }] = &list[..] else { panic!("{list:?}") };
+            let (_, Answer::Databases { owner, databases: list }) = self.answer() else {
+                panic!("no list")
+            };
+            assert_eq!(owner, "000000000001/app");
+            let [Database { is_connected: false, why, address, .. }] = &list[..] else {
+                panic!("{list:?}")
+            };
+            assert!(address.starts_with("tcp:") || address.starts_with("ssl:"), "{address}");
             if why.contains(word) {
                 assert!(why.len() < 3000, "{why}");
                 return;
@@ -82,7 +88,7 @@ impl Bench {
     }
 }
 
-fn read(database: &str) -> Request<'_> {
+fn read_of(database: &str) -> Request<'_> {
     Request::Read { database, table: "Port", after: RowId::default() }
 }
 
@@ -94,7 +100,7 @@ fn want(rows: Vec<WantedRow>, is_first: bool, is_last: bool) -> Request<'static>
 fn absent_server_is_named_with_its_reason() {
     let mut bench = Bench::of("tcp:127.0.0.1:1");
     bench.until_down("cannot connect to tcp:127.0.0.1:1");
-    assert_eq!(bench.reason(2, &read("edge")).0, Reason::NotConnected);
+    assert_eq!(bench.reason(2, &read_of("edge")).0, Reason::NotConnected);
     bench.ask(3, &want(vec![WantedRow::new("Queue", "q")], true, true));
     let (3, Answer::Wanted { is_done: false, refused }) = bench.answer() else {
         panic!("another answer")
@@ -105,7 +111,7 @@ fn absent_server_is_named_with_its_reason() {
 #[test]
 fn mistakes_of_apps_are_refused() {
     let mut bench = Bench::of("tcp:127.0.0.1:1");
-    let (reason, why) = bench.reason(1, &read("core"));
+    let (reason, why) = bench.reason(1, &read_of("core"));
     assert!(reason == Reason::UnknownDatabase && why.contains("add [[ovsdb]]"), "{why}");
     let rows = |count: usize| (0..count).map(|it| WantedRow::new("Queue", format!("q{it}")));
     let (reason, why) = bench.reason(2, &want(rows(MOST_ROWS + 1).collect(), true, true));
@@ -138,11 +144,33 @@ fn pending_requests_of_a_client_are_bounded() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("tcp:{}", listener.local_addr().unwrap());
     let mut bench = Bench::of(&address);
+    let read = read_of("edge");
     let _silent = listener.accept().unwrap();
+    let watch = Request::Watch { database: "edge" };
     for id in 0..MOST_PENDING as u64 {
-        bench.ask(id, &read("edge"));
+        bench.ask(id, if id % 2 == 0 { &watch } else { &read });
     }
-    assert_eq!(bench.reason(999, &read("edge")).0, Reason::Busy);
+    assert_eq!(bench.reason(998, &read).0, Reason::Busy);
+    assert_eq!(bench.reason(999, &watch).0, Reason::Busy);
+}
+
+#[test]
+fn parents_of_wanted_rows_count() {
+    let mut bench = Bench::of("tcp:127.0.0.1:1");
+    let long = WantedRow::new("Queue", "q").under("Port", "x".repeat(20_000), "x".repeat(10_000));
+    for id in 0..MOST_BYTES as u64 / 30_000 {
+        bench.ask(id, &want(vec![long.clone()], id == 0, false));
+        assert_eq!(bench.answer(), (id, Answer::Part));
+    }
+    assert_eq!(bench.reason(99, &want(vec![long], false, true)).0, Reason::TooMany);
+}
+
+#[test]
+fn long_names_are_refused_with_short_reasons() {
+    let long = "\u{1}".repeat(40_000);
+    let mut bench = Bench::of("tcp:127.0.0.1:1");
+    let (reason, why) = bench.reason(1, &read_of(&long));
+    assert!(reason == Reason::UnknownDatabase && why.len() < 1000, "{}", why.len());
 }
 
 #[test]

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use super::Ticket;
 use super::owners::Owners;
-use super::rows::{is_table, of_image};
+use super::rows::{is_table, of_image, quoted};
 
 /// How long a connection may take, until the database is read.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -60,6 +60,8 @@ pub(super) enum Message {
         /// The missing rights, for the log.
         denied: BTreeSet<String>,
     },
+    /// A request of this client for notices was received.
+    Watching(control::clients::ClientId),
     /// The database with this number is connected, or why it is not.
     State(usize, Result<(), String>),
 }
@@ -241,6 +243,7 @@ impl Worker {
                 }
             }
             Command::Watch { ticket } => {
+                self.send(Message::Watching(ticket.client));
                 self.watchers.retain(|it| it.client != ticket.client);
                 self.watchers.push(ticket);
             }
@@ -253,7 +256,7 @@ impl Worker {
     fn read(&self, ticket: Ticket, table: &str, after: RowId) {
         let Ok(connection) = &self.connection else { return };
         if !is_table(table) {
-            let why = format!("Rosemary does not read a table {}", table.escape_debug());
+            let why = format!("Rosemary does not read a table {}", quoted(table));
             return self.answer(ticket, &Answer::Refused { reason: Reason::UnknownTable, why });
         }
         let mut rows = connection.image().rows_after(table, Uuid(after.0));

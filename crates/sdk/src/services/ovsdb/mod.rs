@@ -12,7 +12,7 @@
 //!     3  want         database text | place u8: bit 0 the first part of the rows, bit 1 the last | count u16 | count x wanted
 //!     4  watch        database text
 //! answer      what u8 | ...
-//!     0  databases    count u16 | count x (name text | state u8: 0 not connected, 1 connected | why text)
+//!     0  databases    owner text | count u16 | count x (name text | address text | state u8: 0 not connected, 1 connected | why text)
 //!     1  rows         more u8 | count u16 | count x row
 //!     2  part         the part was received, and others must follow
 //!     3  wanted       done u8 | count u16 | count x (key text | why text)
@@ -128,6 +128,8 @@ impl<'a> Request<'a> {
 pub struct Database {
     /// Its name in the configuration.
     pub name: String,
+    /// Its address in the configuration, such as `ssl:192.0.2.7:6640`.
+    pub address: String,
     /// Whether the service is connected to it.
     pub is_connected: bool,
     /// Why it is not connected; empty if it is.
@@ -178,7 +180,12 @@ impl Reason {
 #[non_exhaustive]
 pub enum Answer {
     /// The databases.
-    Databases(Vec<Database>),
+    Databases {
+        /// The value of `rosemary-owner` in `external_ids` of the application's own rows.
+        owner: String,
+        /// The databases.
+        databases: Vec<Database>,
+    },
     /// Rows of a table, in the order of their identifiers.
     Rows {
         /// The rows.
@@ -217,10 +224,12 @@ impl Answer {
         let mut out = Writer::default();
         let count = |len: usize| u16::try_from(len).unwrap_or(u16::MAX);
         match self {
-            Self::Databases(databases) => {
-                out.u8(0).u16(count(databases.len()));
+            Self::Databases { owner, databases } => {
+                out.u8(0).short(owner.as_bytes()).u16(count(databases.len()));
                 for it in databases {
-                    out.short(it.name.as_bytes()).u8(u8::from(it.is_connected));
+                    out.short(it.name.as_bytes())
+                        .short(it.address.as_bytes())
+                        .u8(u8::from(it.is_connected));
                     out.short(it.why.as_bytes());
                 }
             }
@@ -264,13 +273,14 @@ impl Answer {
         let mut from = Reader(bytes);
         let answer = match from.u8()? {
             0 => {
-                let count = from.u16()?;
+                let (owner, count) = (text(&mut from)?, from.u16()?);
                 let database = |from: &mut Reader<'_>| {
-                    let (name, is_connected) = (text(from)?, from.u8()? != 0);
-                    Some(Database { name, is_connected, why: text(from)? })
+                    let (name, address) = (text(from)?, text(from)?);
+                    let is_connected = from.u8()? != 0;
+                    Some(Database { name, address, is_connected, why: text(from)? })
                 };
                 let databases = (0..count).map(|_| database(&mut from)).collect::<Option<_>>()?;
-                Self::Databases(databases)
+                Self::Databases { owner, databases }
             }
             1 => {
                 let (more, count) = (from.u8()? != 0, from.u16()?);

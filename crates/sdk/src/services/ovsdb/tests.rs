@@ -46,10 +46,15 @@ fn requests_survive_and_cut_ones_are_refused() {
 #[test]
 fn answers_survive_and_cut_ones_are_refused() {
     let refused = Refused { key: "q".into(), why: "no".into() };
-    let database = Database { name: "edge".into(), is_connected: false, why: "silent".into() };
+    let database = Database {
+        name: "edge".into(),
+        address: "tcp:h:1".into(),
+        is_connected: false,
+        why: "silent".into(),
+    };
     let columns = Columns::from([("a".into(), Value::Set(atoms()))]);
     for answer in [
-        Answer::Databases(vec![database]),
+        Answer::Databases { owner: "0001/app".into(), databases: vec![database] },
         Answer::Rows { rows: vec![row(1, columns), row(2, Columns::new())], more: true },
         Answer::Part,
         Answer::Wanted { is_done: true, refused: vec![refused] },
