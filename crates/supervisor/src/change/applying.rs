@@ -13,7 +13,9 @@ use control::service::ServiceKind;
 use tracing::warn;
 
 use super::changes::{Basis, Running, TIMEOUT};
-use super::deployment::{NewConfig, Order, PackageFiles, Plan, Source, Unplannable, Version};
+use super::deployment::{
+    EarlierConfig, NewConfig, Order, PackageFiles, Plan, Source, Unplannable, Version,
+};
 use super::difference::{Difference, difference, fixed_obstacles, narrow};
 use super::verbs::Goal;
 use crate::programs::Programs;
@@ -23,8 +25,8 @@ use crate::programs::Programs;
 pub(super) enum Purpose {
     /// An app is started, stopped or restarted.
     Verb,
-    /// The configuration is applied as it is now, or a new one, which then becomes the file's.
-    Reload { dry_run: bool, new: Option<NewConfig> },
+    /// A configuration is applied.
+    Reload(Reload),
     /// A package is put beside the installed one.
     Stage { app: String, files: Arc<PackageFiles> },
     /// An operator overrides `enabled`.
@@ -37,6 +39,30 @@ pub(super) enum Purpose {
     Rollback { app: String },
     /// An upgraded app has failed, for the reason `why`, and the previous package is to run again.
     Undo { app: String, why: String },
+}
+
+/// How a configuration is applied.
+#[derive(Debug, Clone)]
+pub(super) struct Reload {
+    /// Whether only the steps are reported.
+    pub(super) dry_run: bool,
+    /// Where its text comes from.
+    pub(super) text: NewText,
+    /// How long it waits for a confirmation, if it does.
+    pub(super) confirm: Option<Duration>,
+    /// The number of the configuration without a confirmation that it takes back, if it does.
+    pub(super) takes_back: Option<u64>,
+}
+
+/// Where the text of a configuration comes from.
+#[derive(Debug, Clone)]
+pub(super) enum NewText {
+    /// It is the file's.
+    File,
+    /// A user has sent it. It becomes the file's.
+    Sent(NewConfig),
+    /// It was applied before. It becomes the file's again.
+    Earlier(EarlierConfig),
 }
 
 /// How far a change has come.
@@ -71,9 +97,13 @@ impl Running {
         let mut order =
             Order { source: Source::File, enable: None, version: None, write: true, only: None };
         match &self.purpose {
-            Purpose::Reload { dry_run, new } => {
-                order.source = new.clone().map_or(Source::File, Source::New);
-                order.write = !dry_run;
+            Purpose::Reload(reload) => {
+                order.source = match &reload.text {
+                    NewText::File => Source::File,
+                    NewText::Sent(new) => Source::New(new.clone()),
+                    NewText::Earlier(earlier) => Source::Earlier(earlier.clone()),
+                };
+                order.write = !reload.dry_run;
             }
             Purpose::Stage { app, files } => {
                 order.source = Source::Staged(app.clone(), files.clone());
@@ -243,7 +273,7 @@ impl Running {
         let changes = config::changes(basis.config.text(), plan.config.text());
         let changes = changes.unwrap_or_default(); // both were parsed
         difference.obstacles.extend(fixed_obstacles(&fixed, &plan.fixed, &changes));
-        let is_reload = matches!(self.purpose, Purpose::Reload { .. });
+        let is_reload = matches!(self.purpose, Purpose::Reload(_));
         let sessions = is_reload.then(|| programs.sessions().changes(&plan.config.sessions));
         let sessions = match sessions.transpose() {
             Ok(sessions) => sessions.unwrap_or_default(),
@@ -299,7 +329,7 @@ impl Running {
         if !difference.obstacles.is_empty() {
             return Some(self.refused(basis, difference.obstacles.join("; ")));
         }
-        if let Purpose::Reload { dry_run, .. } = self.purpose {
+        if let Purpose::Reload(Reload { dry_run, .. }) = self.purpose {
             let orphans = programs.new_orphans(&plan.config, |app| plan.wants(app));
             self.report.notices.extend(orphans.iter().map(|orphan| {
                 format!("{} left the configuration; switches lose its flows.", orphan.name)
@@ -314,7 +344,14 @@ impl Running {
             }
             return Some(ChangeState::Unconfirmed);
         }
-        self.begin_preparing(plan, difference, basis, programs, now)
+        if let Err(why) = self.announce_confirmation(&plan, &difference, basis) {
+            return Some(self.refused(basis, why));
+        }
+        let next = self.begin_preparing(plan, difference, basis, programs, now);
+        if next.is_some() {
+            self.drop_confirmation(basis);
+        }
+        next
     }
 
     /// Tries to load the apps that the steps of a dry run would start.
@@ -394,13 +431,14 @@ impl Running {
             Err((app, why)) => {
                 programs.set_kept(&app, Some(why.clone()));
                 // Its program ran before with other settings, or it is new in the configuration.
-                self.report.misconfigured = matches!(self.purpose, Purpose::Reload { .. });
+                self.report.misconfigured = matches!(self.purpose, Purpose::Reload(_));
                 Some(cannot_run(&app, &why))
             }
         };
         let failure = failure.or_else(|| self.store(basis, programs).err());
         if let Some(why) = failure {
             programs.discard_candidates(now);
+            self.drop_confirmation(basis);
             return Some(match self.refused(basis, why) {
                 ChangeState::Refused { why } => ChangeState::Undone { why },
                 state => state,
@@ -414,7 +452,8 @@ impl Running {
     }
 
     /// Stores the decision, before anything changes.
-    fn store(&self, basis: &mut Basis, programs: &mut Programs) -> Result<(), String> {
+    fn store(&mut self, basis: &mut Basis, programs: &mut Programs) -> Result<(), String> {
+        self.begin_confirmation(basis)?;
         match &self.purpose {
             Purpose::Enable { app, enabled } => basis.deployment.enable(app, *enabled),
             Purpose::Upgrade { app } => basis.deployment.use_staged(app),
@@ -424,11 +463,21 @@ impl Running {
                 Ok(_) => Ok(()),
                 Err(error) => Err(format!("the promotion could not be stored: {error}")),
             },
-            Purpose::Reload { new: Some(_), .. } => match &self.phase {
-                Phase::Preparing(prepared) => basis.deployment.store(&prepared.plan.config),
+            Purpose::Reload(Reload { text, .. }) => match (&self.phase, text) {
+                (Phase::Preparing(prepared), NewText::Sent(_)) => {
+                    basis.deployment.store(&prepared.plan.config)
+                }
+                (Phase::Preparing(prepared), NewText::Earlier(earlier)) => {
+                    let edited = basis.deployment.restore(&prepared.plan.config, earlier)?;
+                    self.report.notices.extend(edited.map(|edited| {
+                        let edited = edited.display();
+                        format!("Somebody had edited the configuration since it was loaded; {edited} has that text.")
+                    }));
+                    Ok(())
+                }
                 _ => Ok(()),
             },
-            Purpose::Verb | Purpose::Reload { .. } | Purpose::Stage { .. } => Ok(()),
+            Purpose::Verb | Purpose::Stage { .. } => Ok(()),
         }
     }
 
@@ -472,7 +521,7 @@ impl Running {
             let kept = difference.kept.iter().find(|(app, _)| app == wanted.spec.name());
             programs.set_kept(wanted.spec.name(), kept.map(|(_, why)| why.clone()));
         }
-        if let Purpose::Reload { .. } = self.purpose {
+        if let Purpose::Reload(_) = self.purpose {
             let orphans = programs.new_orphans(&plan.config, |app| plan.wants(app));
             programs.remove_orphans(orphans);
             // They were admitted when the change was planned, and an operator makes one change at a time.
@@ -486,6 +535,7 @@ impl Running {
         basis.deployment.end();
         (basis.config, basis.inactive) = (plan.config, plan.inactive);
         basis.warnings = plan.warnings;
+        self.record_config(basis, programs.incidents().time(), now);
         if let Purpose::Upgrade { app } | Purpose::Rollback { app } = &self.purpose {
             self.phase = Phase::Settling(Goal::Runs { app: app.clone(), starts: 0 });
         }
@@ -493,7 +543,7 @@ impl Running {
 
     /// Whether the switches lose the flows of an app that is not to run any more by `config`.
     fn removes_flows(&self, app: &str, config: &Config, programs: &Programs) -> bool {
-        let is_orphan = matches!(self.purpose, Purpose::Reload { .. }) && config.app(app).is_none();
+        let is_orphan = matches!(self.purpose, Purpose::Reload(_)) && config.app(app).is_none();
         is_orphan && config.orphans == Orphans::Remove || programs.on_stop(app) == OnStop::Remove
     }
 
