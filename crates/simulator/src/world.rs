@@ -207,7 +207,7 @@ impl World {
         } else if self.weather_until <= now {
             self.change_weather()?;
         } else if provoke.is_some_and(|at| at <= now) {
-            self.provoke_at = now + Duration::from_millis(10 + self.tape.below(90));
+            self.provoke_at = now + Duration::from_millis(10 + self.tape.below(75));
             self.provoke()?;
         }
         self.decide(Event::Time)?;
@@ -256,6 +256,11 @@ impl World {
     /// end with it.
     fn boot_again(&mut self) -> Result<(), String> {
         self.disk.end();
+        if self.waiting.is_some() && self.tape.happens(500) {
+            // The machine is off for a while.
+            self.clock.set(self.now() + Duration::from_secs(1 + self.tape.below(40)));
+            self.weather_until = self.weather_until.max(self.now() + Duration::from_secs(5));
+        }
         self.machine = Machine::new(self.clock.clone(), self.disk.clone(), self.fd.clone());
         self.machine.forges_records = self.sabotage == Some(Sabotage::WrongBlame);
         (self.contract, self.checks) = (Contract::default(), Checks::default());

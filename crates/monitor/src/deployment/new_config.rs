@@ -260,6 +260,47 @@ mod tests {
         assert!(late.contains("has changed since"), "{late}");
     }
 
+    fn earlier(text: &str, loaded: &str) -> EarlierConfig {
+        let (text, loaded) = (text.into(), loaded.into());
+        EarlierConfig { text, loaded, force: false, keeps_reserved: false }
+    }
+
+    #[test]
+    fn edited_file_is_replaced_by_force_alone_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rosemary.toml");
+        let (one, two) = ("[controller]\nworkers = 1\n", "[controller]\nworkers = 2\n");
+        std::fs::write(&path, two).unwrap();
+        let back = earlier(one, two);
+        let config = parse_earlier(&back, Some(path.clone())).unwrap();
+        std::fs::write(&path, "# edited").unwrap();
+        let refused = parse_earlier(&back, Some(path.clone())).unwrap_err()[0].to_string();
+        assert!(refused.contains("was edited since") && refused.contains("--force"), "{refused}");
+        assert!(restore(&config, two, false).unwrap_err().contains("was edited since"));
+        let forced = EarlierConfig { force: true, ..back };
+        assert_eq!(parse_earlier(&forced, Some(path.clone())).unwrap().workers, Some(1));
+        let kept = restore(&config, two, true).unwrap().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), one);
+        assert_eq!(std::fs::read_to_string(kept).unwrap(), "# edited");
+        assert_eq!(restore(&config, two, false), Ok(None), "it has the text already");
+    }
+
+    #[test]
+    fn earlier_text_may_keep_reserved_keys() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rosemary.toml");
+        let plain = "[controller]\nplain = \"any\"\n";
+        for (text, loaded, file) in [(plain, "", ""), ("", "", plain), ("", plain, "")] {
+            std::fs::write(&path, file).unwrap();
+            let over_http =
+                EarlierConfig { force: true, keeps_reserved: true, ..earlier(text, loaded) };
+            let refused = parse_earlier(&over_http, Some(path.clone())).unwrap_err();
+            assert!(refused[0].to_string().contains("controller.plain"), "{refused:?}");
+            let here = EarlierConfig { keeps_reserved: false, ..over_http };
+            parse_earlier(&here, Some(path.clone())).unwrap();
+        }
+    }
+
     #[test]
     fn reserved_keys_and_mistakes_are_refused() {
         let dir = tempfile::tempdir().unwrap();

@@ -41,7 +41,7 @@ impl World {
     pub(super) fn provoke(&mut self) -> Result<(), String> {
         match self.tape.below(100) {
             0..20 => self.request(),
-            20..98 => {
+            20..97 => {
                 let kind = match self.tape.below(100) {
                     0..26 => "kernel",
                     26..36 => "zone",
@@ -80,7 +80,9 @@ impl World {
 
     fn break_machine(&mut self) -> Result<(), String> {
         let Some(fault) = self.tape.one(&OF_MACHINE).copied() else { return Ok(()) };
-        match fault {
+        // The worst moment for an end of the monitor.
+        let is_worst = self.waiting.is_some() && self.tape.happens(500);
+        match if is_worst { "monitor is killed" } else { fault } {
             "disk is full" => {
                 let is_full = self.disk.is_full();
                 self.disk.set_full(!is_full);
@@ -112,6 +114,11 @@ impl World {
     fn request(&mut self) -> Result<(), String> {
         let now = self.now();
         let Some(name) = self.tape.one(&REQUESTS).copied() else { return Ok(()) };
+        let name = match self.tape.below(100) {
+            0..15 if self.waiting.is_none() => "reload and wait",
+            0..3 => "confirm",
+            _ => name,
+        };
         let apps =
             ["topology", "gate", "sieve", "alpha", "beta", "gamma", "snake", "eye", "nobody"];
         let app = self.tape.one(&apps).copied().unwrap_or("nobody").to_owned();
@@ -192,7 +199,7 @@ impl World {
                     self.checks.requested();
                     self.decide(Event::Terminate)
                 }
-                4..6 => {
+                4..8 => {
                     self.provoked("request", "signal");
                     self.checks.requested();
                     self.decide(Event::Reload("SIGHUP"))

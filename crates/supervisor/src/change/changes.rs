@@ -26,11 +26,12 @@ use control::change::{AppVerb, Change, ChangeReport, ChangeRequest, ChangeState}
 use control::operator::InactiveApp;
 use tracing::{info, warn};
 
-use super::applying::{NewText, Phase, Purpose, Reload};
+use super::applying::Phase;
 use super::confirmation::{Unconfirmed, time_of};
 use super::deployment::Deployment;
 use super::facts::Facts;
 use super::history::History;
+use super::purpose::{NewText, Purpose, Reload};
 use super::verbs::Goal;
 use crate::audit;
 use crate::effects::Effects;
@@ -175,6 +176,7 @@ impl Changes {
                 text: NewText::File,
                 confirm: time_of(*confirm),
                 takes_back: None,
+                over_http: requester.over_http,
             }),
             Change::Configure { expected, dry_run, confirm } => {
                 let new = self.basis.deployment.new_config(fds, expected)?;
@@ -183,6 +185,7 @@ impl Changes {
                     text: NewText::Sent(new),
                     confirm: time_of(*confirm),
                     takes_back: None,
+                    over_http: requester.over_http,
                 })
             }
             Change::Undo { id, dry_run, confirm, force } => {
@@ -193,6 +196,7 @@ impl Changes {
                     text: NewText::Earlier(earlier),
                     confirm: time_of(*confirm),
                     takes_back: waits.then_some(*id),
+                    over_http: requester.over_http,
                 })
             }
             Change::Stage { app } => {

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use control::change::{Change, ChangeState, LONGEST_CONFIRMATION_S, Outcome, UnconfirmedConfig};
 use tracing::{error, warn};
 
-use super::applying::{NewText, Purpose, Reload};
 use super::changes::{Basis, Changes, Running, TIMEOUT};
 use super::deployment::{EarlierConfig, Plan, StoredConfirmation};
 use super::difference::Difference;
 use super::history::{Applied, History};
+use super::purpose::{NewText, Purpose, Reload};
 use crate::programs::Programs;
 
 /// The time until the next attempt to take a configuration back.
@@ -162,6 +162,7 @@ impl Changes {
             text: NewText::Earlier(earlier),
             confirm: None,
             takes_back: Some(id),
+            over_http: false,
         });
         let what = format!("undo {id}, as nobody confirmed it");
         warn!(change = id, "nobody confirmed a configuration in time; the one before returns");
@@ -211,7 +212,7 @@ impl Running {
     /// Stores, before anything changes, that the planned configuration will wait for a confirmation.
     ///
     /// # Errors
-    /// Why it cannot be stored, as a phrase.
+    /// Why it cannot be stored, as a phrase: also that its end would change reserved keys for a client of the HTTP interface.
     pub(super) fn announce_confirmation(
         &mut self,
         plan: &Plan,
@@ -230,6 +231,16 @@ impl Running {
                 "The configuration is the same as before, so nothing waits for a confirmation.";
             self.report.notices.push(notice.into());
             return Ok(());
+        }
+        if reload.over_http {
+            let keys = config::reserved::differing(basis.config.text(), plan.config.text())?;
+            if !keys.is_empty() {
+                return Err(format!(
+                    "the file changes {}, and over the HTTP interface nobody takes that back; reload it without confirm_within, or use \
+                     `rosemary reload --confirm` on the machine",
+                    keys.join(", ")
+                ));
+            }
         }
         store_confirmation(basis, TIMEOUT + time)
     }
@@ -321,5 +332,33 @@ impl Basis {
             let stored = self.deployment.record(&kept, &[]);
             self.history.set_stored(stored);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn start_takes_back_what_nobody_confirmed() {
+        let mut history = History::default();
+        let text = "[controller]\nworkers = 1\n";
+        history.add(&Applied { who: "a", what: "b", time: 0, waits: false, text });
+        let waits = |before, time| Some(StoredConfirmation { before, time });
+        let (none, long) = (Duration::ZERO, Duration::from_secs(9));
+        let at_start = |loaded, stored| at_start(&history, loaded, stored);
+        assert_eq!(at_start("", None), AtStart::Nothing);
+        assert_eq!(at_start("", waits(1, none)), AtStart::TakeBack { before: 1 });
+        let wait = AtStart::Wait(StoredConfirmation { before: 1, time: long });
+        assert_eq!(at_start("", waits(1, long)), wait);
+        assert_eq!(at_start(text, waits(1, none)), AtStart::Forget, "nothing was applied");
+        assert_eq!(at_start("", waits(2, none)), AtStart::Lost);
+    }
+
+    #[test]
+    fn seconds_are_rounded_up() {
+        let now = Instant::now();
+        assert_eq!(seconds_left(now + Duration::from_millis(1_001), now), 2);
+        assert_eq!(seconds_left(now, now + Duration::from_secs(1)), 0);
     }
 }

@@ -9,6 +9,7 @@
 //! | `applying.rs` | starts, replaces and stops these programs, and undoes that |
 //! | `history.rs` | the configurations that were applied |
 //! | `confirmation.rs` | takes a configuration back that nobody confirms |
+//! | `purpose.rs` | why a change is made, and what its plan follows from |
 //! | `verbs.rs` | start, stop and restart of one app, and the level of its log |
 
 mod applying;
@@ -18,6 +19,7 @@ pub mod deployment;
 pub mod difference;
 mod facts;
 pub mod history;
+mod purpose;
 mod verbs;
 
 pub use self::applying::cannot_run;
