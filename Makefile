@@ -269,7 +269,7 @@ soak: build ## long runs: 100 deaths of apps of each kind and of the kernel unde
 	  tail -n 1 target/sabotage.log | grep -Eq '^12 steps, [1-9][0-9]* broken$$'; \
 	done
 	@$(MAKE) simulate STEPS=1000000000
-	@for sabotage in no-restart wrong-blame leak-fd wipe-flows fail-open; do \
+	@for sabotage in no-restart wrong-blame leak-fd wipe-flows fail-open forget-confirmation; do \
 	  status=0; $(SIMULATION) 7 1000000 --sabotage $$sabotage || status=$$?; \
 	  [ $$status = 1 ] || { echo "make: $$sabotage was not noticed in the simulation" >&2; exit 1; }; \
 	done

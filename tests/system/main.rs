@@ -14,6 +14,7 @@ mod changes;
 mod chaos;
 mod check;
 mod configuration;
+mod confirmation;
 mod cut_links;
 mod demo;
 mod drain_and_storms;

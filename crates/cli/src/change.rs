@@ -11,6 +11,7 @@ use control::change::{AppVerb, Change, ChangeReport, ChangeRequest, ChangeState}
 use control::log::LogLevel;
 
 use crate::client;
+use crate::config_changes::parse_seconds;
 use crate::say;
 use crate::table::{Table, output_width};
 
@@ -74,6 +75,11 @@ pub struct ReloadArgs {
     /// Print the steps, and change nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// The configuration before returns after this time, unless you type `rosemary confirm`
+    ///
+    /// It also returns if Rosemary or the machine restarts meanwhile. Packages and the apps' own files stay as they are.
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub confirm: Option<u32>,
     /// How to make the change.
     #[command(flatten)]
     pub how: ChangeArgs,
@@ -94,7 +100,7 @@ pub struct Misconfigured(String);
 /// # Errors
 /// The change was refused or undone, with the reason.
 pub fn reload(args: &ReloadArgs) -> anyhow::Result<()> {
-    make(Change::Reload { dry_run: args.dry_run }, &args.how)
+    make(Change::Reload { dry_run: args.dry_run, confirm: args.confirm }, &args.how)
 }
 
 /// Runs a command that changes one app.
@@ -175,6 +181,7 @@ pub(crate) fn make(change: Change, args: &ChangeArgs) -> anyhow::Result<()> {
 fn without_steps(change: &Change) -> &'static str {
     match change {
         Change::LeaveSafeMode => "safe mode has ended; every program goes on as it is",
+        Change::Confirm => "no program changes",
         _ => "nothing changes",
     }
 }
@@ -199,6 +206,8 @@ mod tests {
     #[test]
     fn end_of_safe_mode_is_reported_without_steps() {
         assert!(without_steps(&Change::LeaveSafeMode).starts_with("safe mode has ended"));
-        assert_eq!(without_steps(&Change::Reload { dry_run: false }), "nothing changes");
+        assert_eq!(without_steps(&Change::Confirm), "no program changes");
+        let reload = Change::Reload { dry_run: false, confirm: None };
+        assert_eq!(without_steps(&reload), "nothing changes");
     }
 }

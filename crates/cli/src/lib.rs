@@ -21,6 +21,7 @@
 //! | [`app`], [`scaffold`] | `rosemary app`; `rosemary app new`: creates an app |
 //! | [`packages`] | `rosemary app build`, `sign`, `install`, ...; `rosemary key`: package apps |
 //! | [`backup`] | `rosemary backup`, `rosemary restore`: one encrypted file with keys, trust, packages and storage |
+//! | [`config_changes`] | `rosemary changes`, `undo`, `confirm`: the history of the configuration |
 //! | [`demo`] | `rosemary demo`: demonstrates fault isolation on this machine |
 //! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
 //! | [`lab`] | a miniature network, for the demo and the tests |
@@ -44,6 +45,7 @@ pub mod backup;
 pub mod change;
 pub mod client;
 pub mod complete;
+pub mod config_changes;
 pub mod demo;
 pub mod doctor;
 pub mod events;

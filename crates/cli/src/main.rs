@@ -13,6 +13,7 @@ use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::backup::{self, BackupArgs, RestoreArgs};
 use rosemary_cli::change::{self, ReloadArgs};
 use rosemary_cli::complete::{self, Names};
+use rosemary_cli::config_changes::{self, ChangesArgs, ConfirmArgs, UndoArgs};
 use rosemary_cli::demo::{self, DemoArgs};
 use rosemary_cli::doctor::{self, DoctorArgs};
 use rosemary_cli::events::{self, EventsArgs};
@@ -86,6 +87,12 @@ enum Command {
     Up(UpArgs),
     /// Apply the configuration as it is now, with the least disturbance
     Reload(ReloadArgs),
+    /// Keep the configuration that waits for a confirmation
+    Confirm(ConfirmArgs),
+    /// Show the last changes of the configuration, or the difference that one has made
+    Changes(ChangesArgs),
+    /// Apply the configuration before a change again
+    Undo(UndoArgs),
     /// Show the running programs and the connected switches
     Status(StatusArgs),
     /// Create keys and certificates for switches that connect over TLS
@@ -194,6 +201,9 @@ fn main() -> ExitCode {
     let done = match &arguments.command {
         Command::Up(args) => up::run(args),
         Command::Reload(args) => change::reload(args).map(|()| ExitCode::SUCCESS),
+        Command::Confirm(args) => config_changes::confirm(args).map(|()| ExitCode::SUCCESS),
+        Command::Changes(args) => config_changes::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Undo(args) => config_changes::undo(args).map(|()| ExitCode::SUCCESS),
         Command::Status(args) => status::run(args),
         Command::Pki(args) => pki::run(args).map(|()| ExitCode::SUCCESS),
         Command::Switches(args) => switches::run(args).map(|()| ExitCode::SUCCESS),

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use config::instance::InstancePaths;
+use control::change::UnconfirmedConfig;
 use control::operator::{InactiveApp, RefusedConnection, Status};
 use control::query::SwitchStatus;
 pub use view::status::Report;
@@ -197,7 +198,8 @@ fn programs(status: &Status) -> Table<7> {
     programs
 }
 
-/// Returns a line for each way in which the apps do not fit together, and for each reservation that is not held, if there is one.
+/// Returns a line for each way in which the apps do not fit together, for each reservation that is not held, and for a configuration that
+/// waits for a confirmation.
 fn warnings(status: &Status) -> String {
     let mut lines = String::new();
     for warning in &status.warnings {
@@ -205,6 +207,12 @@ fn warnings(status: &Status) -> String {
     }
     for unheld in &status.unheld {
         let _ = writeln!(lines, "WARNING: {unheld}");
+    }
+    if let Some(UnconfirmedConfig { id, seconds_left, overdue: None }) = &status.unconfirmed {
+        let _ = writeln!(
+            lines,
+            "WAITING: change {id} of the configuration is taken back in {seconds_left} s, unless you type: rosemary confirm"
+        );
     }
     if !lines.is_empty() {
         lines.push('\n');
@@ -307,6 +315,8 @@ mod tests {
                 refused: Vec::new(),
                 not_stored: Vec::new(),
                 rejected: None,
+                unconfirmed: None,
+                unconfirmed: None,
                 other_controller: None,
                 safe_mode: None,
             },
@@ -430,8 +440,13 @@ SWITCH                   NAME  OPENFLOW  ADDRESS          TRANSPORT  CONNECTION 
     fn misfits_are_shown_and_do_not_degrade() {
         let mut report = report();
         report.programs.warnings = vec!["no app forwards".into()];
-        let (text, _) = text(&report, None);
-        assert!(text.contains("\nWARNING: no app forwards\n\nSWITCH"), "{text}");
+        let (first, _) = text(&report, None);
+        assert!(first.contains("\nWARNING: no app forwards\n\nSWITCH"), "{first}");
+        report.programs.unconfirmed =
+            Some(UnconfirmedConfig { id: 7, seconds_left: 9, overdue: None });
+        let (second, _) = text(&report, None);
+        let line = "\nWAITING: change 7 of the configuration is taken back in 9 s, unless you type: rosemary confirm\n";
+        assert!(second.contains(line), "{second}");
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub enum Change {
     Reload {
         /// Only report the steps.
         dry_run: bool,
+        /// Seconds after which the configuration before returns, unless an operator confirms this one.
+        confirm: Option<u32>,
     },
     /// Apply another text as the configuration, and store it in the file. The text is not part of this message: it travels as a
     /// descriptor of sealed memory. Only the HTTP interface may request this.
@@ -47,7 +49,22 @@ pub enum Change {
         expected: String,
         /// Only report the steps.
         dry_run: bool,
+        /// Seconds after which the configuration before returns, unless an operator confirms this one.
+        confirm: Option<u32>,
     },
+    /// Apply the configuration before a change of the configuration, and store it in the file.
+    Undo {
+        /// The number of the change in the history.
+        id: u64,
+        /// Only report the steps.
+        dry_run: bool,
+        /// Seconds after which the present configuration returns, unless an operator confirms the earlier one.
+        confirm: Option<u32>,
+        /// Replace the file also if somebody edited it since it was loaded.
+        force: bool,
+    },
+    /// Keep the configuration that waits for a confirmation.
+    Confirm,
     /// Put a package beside the installed one, for an upgrade. The package and its signature travel as descriptors of sealed
     /// memory. Only the HTTP interface may request this.
     Stage {
@@ -110,10 +127,18 @@ impl fmt::Display for Change {
             Self::LogLevel { app, level } => {
                 write!(f, "log-level {app} {}", level.map_or("default", LogLevel::name))
             }
-            Self::Reload { dry_run: false } => f.write_str("reload"),
-            Self::Reload { dry_run: true } => f.write_str("reload --dry-run"),
-            Self::Configure { dry_run: false, .. } => f.write_str("apply another configuration"),
+            Self::Reload { dry_run, confirm } => {
+                write!(f, "reload{}", options(*dry_run, *confirm))
+            }
+            Self::Configure { dry_run: false, confirm, .. } => {
+                write!(f, "apply another configuration{}", options(false, *confirm))
+            }
             Self::Configure { dry_run: true, .. } => f.write_str("plan another configuration"),
+            Self::Undo { id, dry_run, confirm, force } => {
+                write!(f, "undo {id}{}", options(*dry_run, *confirm))?;
+                f.write_str(if *force { " --force" } else { "" })
+            }
+            Self::Confirm => f.write_str("confirm"),
             Self::Stage { app } => write!(f, "stage a package of {app}"),
             Self::LeaveSafeMode => f.write_str("safe-mode exit"),
             Self::Session { session, values } => {
@@ -124,6 +149,12 @@ impl fmt::Display for Change {
     }
 }
 
+/// The options of a change of the configuration.
+fn options(dry_run: bool, confirm: Option<u32>) -> String {
+    let confirm = confirm.map_or_else(String::new, |seconds| format!(" --confirm {seconds}"));
+    format!("{}{confirm}", if dry_run { " --dry-run" } else { "" })
+}
+
 /// A word that a user has given: in quotes unless it has the form of a name, as it could look like the rest of a line.
 struct Word<'a>(&'a str);
 
@@ -132,6 +163,70 @@ impl fmt::Display for Word<'_> {
         let is_plain = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
         if self.0.bytes().all(is_plain) { f.write_str(self.0) } else { write!(f, "{:?}", self.0) }
     }
+}
+
+/// The longest time for a confirmation, in seconds.
+pub const LONGEST_CONFIRMATION_S: u32 = 86_400;
+
+/// A change of the configuration, in the history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigChange {
+    /// Its number, which grows and outlives a run.
+    pub id: u64,
+    /// When the configuration was applied, in nanoseconds since 1970.
+    pub time: u64,
+    /// Who requested it: `user 0`, `token ci`, `SIGHUP`, or `Rosemary` itself.
+    pub who: String,
+    /// What was requested, as a phrase.
+    pub what: String,
+    /// What became of the configuration.
+    pub outcome: Outcome,
+    /// The keys that differ from the configuration before, each as `KEY OLD -> NEW`, without secrets.
+    pub difference: Vec<String>,
+    /// The number of further keys that differ.
+    #[serde(default)]
+    pub more: usize,
+    /// Whether the configuration before is kept, so that the change can be undone.
+    #[serde(default)]
+    pub undoable: bool,
+}
+
+/// What became of a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It was applied.
+    Applied,
+    /// It was applied, and waits for a confirmation.
+    Waiting,
+    /// It was applied, and an operator has confirmed it.
+    Confirmed,
+    /// It was applied, and was taken back, as nobody confirmed it or an operator requested that.
+    #[serde(rename = "taken back")]
+    TakenBack,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Applied => "applied",
+            Self::Waiting => "waiting",
+            Self::Confirmed => "confirmed",
+            Self::TakenBack => "taken back",
+        })
+    }
+}
+
+/// A configuration that waits for a confirmation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnconfirmedConfig {
+    /// The number of its change in the history.
+    pub id: u64,
+    /// Time until the configuration before returns, in seconds.
+    pub seconds_left: u64,
+    /// Why the configuration before has not returned although the time is over, as a phrase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overdue: Option<String>,
 }
 
 /// The steps and the state of a change.

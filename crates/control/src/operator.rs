@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
 use crate::app_report::AppReport;
-use crate::change::{ChangeReport, ChangeRequest};
+use crate::change::{ChangeReport, ChangeRequest, ConfigChange, UnconfirmedConfig};
 use crate::incident::{Incident, IncidentId};
 use crate::northbound::TokenRecord;
 use crate::session::SessionReport;
@@ -60,6 +60,11 @@ pub enum OperatorRequest {
     },
     /// Report the text of the configuration. Answered by [`OperatorReply::Config`].
     Config,
+    /// Report the changes of the configuration from this number on. Answered by [`OperatorReply::ConfigChanges`].
+    ConfigChanges {
+        /// The lowest number.
+        from: u64,
+    },
     /// Add a token of the HTTP interface. Answered by [`OperatorReply::Interface`] or [`OperatorReply::Unavailable`].
     AddToken(TokenRecord),
     /// List the tokens of the HTTP interface. Answered by [`OperatorReply::Tokens`] or [`OperatorReply::Unavailable`].
@@ -108,6 +113,7 @@ impl OperatorRequest {
             | Self::Change(_)
             | Self::ChangeReport { .. }
             | Self::Config
+            | Self::ConfigChanges { .. }
             | Self::Tokens
             | Self::Sessions
             | Self::Accounts { .. }
@@ -145,6 +151,13 @@ pub enum OperatorReply {
         sha256: String,
         /// The keys whose values are hidden.
         redacted: Vec<String>,
+    },
+    /// Changes of the configuration in ascending order.
+    ConfigChanges {
+        /// As many as one message holds.
+        changes: Vec<ConfigChange>,
+        /// Whether later ones exist, which are requested with the number after the last.
+        more: bool,
     },
     /// The HTTP interface.
     Interface {
@@ -256,6 +269,9 @@ pub struct Status {
     /// Why the last reload of the configuration was refused, as a phrase, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<String>,
+    /// The configuration that waits for a confirmation, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unconfirmed: Option<UnconfirmedConfig>,
     /// Data that the disk does not take, with the reasons and remedies, as phrases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_stored: Vec<String>,

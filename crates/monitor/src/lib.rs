@@ -16,6 +16,7 @@
 //! | `incident_store.rs` | the file of incidents |
 //! | `backtrace.rs` | which functions a crashed kernel was calling |
 //! | `account_store.rs` | the files of accounts |
+//! | `config_store.rs` | the files of the configuration's history |
 //! | `usage/` | how much each program uses, and what enforces its limits |
 //! | `log_forwarder.rs` | log lines, to the log service |
 //! | `sandbox.rs`, `remedy.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what would allow them; what sandbox this machine supports |
@@ -42,6 +43,7 @@ mod backtrace;
 mod check;
 mod choice;
 mod config_file;
+mod config_store;
 mod demotions;
 mod deployment;
 mod environment;
@@ -100,6 +102,7 @@ pub use supervisor::text::shown;
 use crate::account_store::AccountStore;
 use crate::admin_server::{AdminServer, AllowedUsers};
 use crate::choice::Circumstances;
+use crate::config_store::Started;
 use crate::demotions::Demotions;
 use crate::deployment::Disk;
 use crate::deployment::planner::Planner;
@@ -301,6 +304,14 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let runtime = RuntimeDir::claim(&dir)?;
     // Before the apps, so that an unreadable directory is not reported as a fault of an app.
     let state = StateDir::claim(&state_dir)?;
+    // Before anything follows from the configuration, which may be taken back here.
+    let same_dirs = |earlier: &Config| {
+        let is_same = options.state.resolve(earlier).ok().as_ref() == Some(&state_dir)
+            && options.instance.resolve(earlier).ok().as_ref() == Some(&dir);
+        is_same.then_some(()).ok_or_else(|| "it names other directories".to_owned())
+    };
+    let Started { config, history, unconfirmed } =
+        config_store::start(config, state.path(), same_dirs);
     let overrides = Overrides::load(state.path())?;
     let (store, version) = (&Store::of(state.path()), None);
     let around = Circumstances {
@@ -381,7 +392,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         parts((kernel, apps, interface.clone()), (demotions, sessions), &config, &environment)?;
     environment.users.log();
     let disk = Disk::new(planner, Rc::new(environment), overrides);
-    let basis = Basis { deployment: Box::new(disk.clone()), config, inactive, warnings };
+    let deployment = Box::new(disk.clone());
+    let basis = Basis { deployment, config, inactive, warnings, history, unconfirmed };
     let mut supervisor = Supervisor::new(parts, basis, options.end_with_apps);
     begin_safe_mode(options, &mut supervisor);
     supervisor.programs().warn_of_apps_in_kernel();

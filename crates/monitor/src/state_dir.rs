@@ -6,6 +6,8 @@
 //!     apps.json               the apps' numbers (numbers.rs)
 //!     demoted.json            apps that must not run in the kernel (demotions.rs)
 //!     incidents/              records of what went wrong (incident_store.rs)
+//!     configurations/         the configurations that were applied (config_store.rs)
+//!     unconfirmed.json        the time for a confirmation, while a configuration waits for one
 //!     enabled.json            operators' decisions on which apps run (overrides.rs)
 //!     apps/                   installed packages (packages/store.rs), which operators' commands write, too
 //!     apps.lock               0600, locked while packages are read or written

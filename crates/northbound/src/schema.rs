@@ -25,7 +25,7 @@ macro_rules! files {
     };
 }
 
-const FILES: [(&str, &str, Part); 24] = files![
+const FILES: [(&str, &str, Part); 25] = files![
     ("Status", "status", Part::All),
     ("Usage", "top", Part::Items),
     ("SafeMode", "safe-mode", Part::All),
@@ -50,6 +50,7 @@ const FILES: [(&str, &str, Part); 24] = files![
     ("FullIncident", "incident", Part::All),
     ("LogLine", "logs", Part::All),
     ("Change", "change", Part::All),
+    ("ConfigChange", "config-changes", Part::Items),
 ];
 
 /// Returns all schemas by their names.

@@ -342,6 +342,7 @@ mod tests {
             not_stored: Vec::new(),
             unheld: Vec::new(),
             rejected: None,
+            unconfirmed: None,
             other_controller: None,
             safe_mode: None,
         }

@@ -1,7 +1,8 @@
 //! The invented disk: configurations, packages, objects, and decisions of operators, with faults.
 //!
-//! `disk/deployment.rs` serves changes, `disk/sources.rs` the kernel, the HTTP interface and apps.
+//! `disk/confirmations.rs` keeps the history of the configuration, `disk/deployment.rs` serves changes, `disk/sources.rs` the kernel, the HTTP interface and apps.
 
+mod confirmations;
 mod deployment;
 mod sources;
 
@@ -21,6 +22,7 @@ use control::zone::GuestSettings;
 use names::Service;
 use supervisor::app::{App, Guest, Launch, Listeners, NoListeners};
 use supervisor::change::deployment::{Plan, Version};
+use supervisor::change::history::Configuration;
 use supervisor::effects::{Effects, Fd};
 use supervisor::hang::DEFAULT_LONGEST_CALL;
 use supervisor::incidents::Incidents;
@@ -29,6 +31,7 @@ use supervisor::spec::{AppSpec, Origin, Runtime};
 use supervisor::usage::meter::Meter;
 use sys::process::PidNamespace;
 
+pub(crate) use self::confirmations::SLACK;
 pub(crate) use self::sources::DemotionFile;
 use crate::tape::Tape;
 
@@ -81,8 +84,18 @@ struct Content {
     clock: Rc<Cell<Instant>>,
     outbox: (Effects, Incidents),
     fd: Fd,
-    base: Config,
+    /// The text of the configuration without its apps.
+    base: &'static str,
+    /// The number of the apps in the file, which is a comment at the end of its text.
+    edition: u64,
+    /// The apps of each text that was ever in the file.
+    editions: BTreeMap<u64, Vec<AppConfig>>,
+    /// The last edition that is parsed.
+    parsed: RefCell<Option<(u64, Config)>>,
     apps: Vec<AppConfig>,
+    history: BTreeMap<u64, Configuration>,
+    confirmation: Option<(u64, Instant)>,
+    forgets_confirmations: bool,
     enabled: BTreeMap<String, bool>,
     versions: BTreeMap<String, Versions>,
     quality: BTreeMap<u64, Quality>,
@@ -154,14 +167,18 @@ impl Disk {
         let text = "[supervision]\nupgrade-watch-seconds = 10\n[safe-mode]\nkernel-restarts = 4\nwindow-seconds = 60\nhealth-seconds = 2\n\
                     [session.fast]\nruntime-us = 2000\nperiod-us = 10000\n\
                     [session.slow]\nruntime-us = 9000\nperiod-us = 90000\nextra = 50\n";
-        let base = Config::parse("/rosemary.toml".into(), text.into());
-        let base = base.map_err(|error| error.to_string())?;
         let mut content = Content {
             clock,
             outbox,
             fd,
-            base,
+            base: text,
+            edition: 0,
+            editions: BTreeMap::new(),
+            parsed: RefCell::new(None),
             apps: Vec::new(),
+            history: BTreeMap::new(),
+            confirmation: None,
+            forgets_confirmations: false,
             enabled: BTreeMap::new(),
             versions: BTreeMap::new(),
             quality: BTreeMap::new(),
@@ -195,6 +212,8 @@ impl Disk {
                 content.apps.push(app);
             }
         }
+        content.new_edition();
+        content.parse(content.edition)?;
         Ok(Self(Rc::new(RefCell::new(content))))
     }
 
@@ -206,11 +225,6 @@ impl Disk {
         };
         let is_needed = |kind: &ServiceKind| kind.for_apps().is_none_or(is_named);
         ServiceKind::ALL.into_iter().filter(is_needed).collect()
-    }
-
-    /// The configuration.
-    pub(crate) fn config(&self) -> Config {
-        self.0.borrow().config()
     }
 
     /// The apps for the first start.
@@ -290,6 +304,7 @@ impl Disk {
                 _ => content.apps[at].flows = 1000,
             },
         }
+        content.new_edition();
     }
 
     /// Somebody replaces the object of an app, or stages a package of it.
@@ -317,6 +332,8 @@ impl Disk {
         content.quality.values_mut().for_each(|quality| *quality = Quality::Good);
         content.unreadable.clear();
         (content.is_full, content.out_of_descriptors) = (false, false);
+        // Plans are made in time.
+        content.next_object += u64::from(content.next_object.is_multiple_of(7));
     }
 
     /// The disk is full from now on, or has room again.
@@ -373,9 +390,37 @@ impl Content {
     }
 
     fn config(&self) -> Config {
-        let mut config = self.base.clone();
-        config.apps = Some(self.apps.clone());
-        config
+        self.parse(self.edition).unwrap_or_default()
+    }
+
+    /// The text of an edition.
+    fn text(&self, edition: u64) -> String {
+        format!("{}# {edition}\n", self.base)
+    }
+
+    /// The edition of a text.
+    fn edition_of(&self, text: &str) -> Option<u64> {
+        text.strip_prefix(self.base)?.strip_prefix("# ")?.trim_end().parse().ok()
+    }
+
+    /// The apps in the file have changed.
+    fn new_edition(&mut self) {
+        self.edition = self.editions.keys().next_back().map_or(1, |it| it + 1);
+        self.editions.insert(self.edition, self.apps.clone());
+    }
+
+    /// The configuration of an edition.
+    fn parse(&self, edition: u64) -> Result<Config, String> {
+        let mut parsed = self.parsed.borrow_mut();
+        if let Some((_, config)) = parsed.as_ref().filter(|(it, _)| *it == edition) {
+            return Ok(config.clone());
+        }
+        let apps = self.editions.get(&edition).ok_or("there is no such edition")?;
+        let config = Config::parse("/rosemary.toml".into(), self.text(edition));
+        let mut config = config.map_err(|error| error.to_string())?;
+        config.apps = Some(apps.clone());
+        *parsed = Some((edition, config.clone()));
+        Ok(config)
     }
 
     fn enabled_apps<'a>(

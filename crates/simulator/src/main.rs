@@ -21,7 +21,7 @@ use std::time::Instant;
 use crate::coverage::Coverage;
 use crate::sabotage::Sabotage;
 use crate::tape::Tape;
-use crate::world::{Broken, EFFECTS, EVENTS, REQUESTS, World};
+use crate::world::{Broken, CONFIRMATIONS, EFFECTS, EVENTS, REQUESTS, World};
 
 /// The steps of most episodes.
 const SHORT: u64 = 2_000;
@@ -162,7 +162,8 @@ fn simulate(options: &Options) -> Result<bool, String> {
 }
 
 fn report(all: &Coverage, digest: u64, began: Instant, options: &Options) -> bool {
-    for group in ["event", "effect", "request", "fault", "change", "weather", "end"] {
+    for group in ["event", "effect", "request", "confirmation", "fault", "change", "weather", "end"]
+    {
         println!("{group}:");
         for (name, count) in all.group(group) {
             println!("  {count:>10} {name}");
@@ -179,6 +180,7 @@ fn report(all: &Coverage, digest: u64, began: Instant, options: &Options) -> boo
     let mut missing = all.missing("event", &names(&EVENTS), least);
     missing.extend(all.missing("effect", &names(&EFFECTS), least));
     missing.extend(all.missing("request", &names(&REQUESTS), least));
+    missing.extend(all.missing("confirmation", &names(&CONFIRMATIONS), least));
     missing.extend(all.missing("fault", &faults::pairs(), least));
     if 3 * provoked < *steps {
         missing.push("faults and requests: less than a third of the steps".into());

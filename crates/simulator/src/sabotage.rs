@@ -5,7 +5,7 @@ use control::kernel::KernelRequest;
 use supervisor::Supervisor;
 use supervisor::effects::{Attached, Effect, Fd, Message, ProgramId};
 
-/// A way to break the supervisor, the twin of one of `make chaos`.
+/// A way to break the supervisor. All but the last are twins of those of `make chaos`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sabotage {
     /// A program that has ended is not started again.
@@ -18,16 +18,19 @@ pub(crate) enum Sabotage {
     WipeFlows,
     /// The kernel leaves a guard out.
     FailOpen,
+    /// The time for a confirmation is not stored.
+    ForgetConfirmation,
 }
 
 impl Sabotage {
     /// All of them, with their names.
-    pub(crate) const ALL: [(&str, Self); 5] = [
+    pub(crate) const ALL: [(&str, Self); 6] = [
         ("no-restart", Self::NoRestart),
         ("wrong-blame", Self::WrongBlame),
         ("leak-fd", Self::LeakFd),
         ("wipe-flows", Self::WipeFlows),
         ("fail-open", Self::FailOpen),
+        ("forget-confirmation", Self::ForgetConfirmation),
     ];
 
     /// The one with this name.
@@ -50,8 +53,8 @@ impl Sabotage {
                 });
                 !(matches!(effect, Effect::Spawn(_)) && is_restart)
             }),
-            // The machine forges the record instead.
-            Self::WrongBlame => {}
+            // The machine forges the record, and the disk forgets the time.
+            Self::WrongBlame | Self::ForgetConfirmation => {}
             Self::LeakFd => {
                 for (_, effect) in effects.iter() {
                     if let Effect::Send(_, attached, _) = effect {

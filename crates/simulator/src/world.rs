@@ -3,6 +3,7 @@
 //! An episode alternates between storms, in which faults happen and operators request changes at the worst moment, and calm, at whose
 //! end everything that is to run must run. Rosemary is stopped and started again in between, with the same disk.
 
+mod confirmation;
 mod names;
 mod provoke;
 
@@ -30,6 +31,8 @@ use supervisor::usage::meter::Meter;
 use supervisor::{Event, Supervisor};
 use sys::process::PidNamespace;
 
+pub(crate) use self::confirmation::CONFIRMATIONS;
+use self::confirmation::Waiting;
 pub(crate) use self::names::{EFFECTS, EVENTS};
 use self::names::{effect_name, event_name, is_routine};
 pub(crate) use self::provoke::REQUESTS;
@@ -73,6 +76,10 @@ pub(crate) struct World {
     supervisor: Supervisor,
     contract: Contract,
     checks: Checks,
+    /// The configuration that waits for a confirmation.
+    waiting: Option<Waiting>,
+    /// Whether an operator has just confirmed it.
+    is_confirmed: bool,
     tape: Tape,
     weather: Weather,
     weather_until: Instant,
@@ -107,6 +114,9 @@ impl World {
         let (effects, incidents) = (Effects::default(), Incidents::default());
         let outbox = (effects.clone(), incidents.clone());
         let disk = Disk::new(clock.clone(), outbox, fd.clone(), &mut tape)?;
+        if sabotage == Some(Sabotage::ForgetConfirmation) {
+            disk.forget_confirmations();
+        }
         let supervisor = boot(&disk, &effects, &incidents)?;
         let mut machine = Machine::new(clock.clone(), disk.clone(), fd.clone());
         machine.forges_records = sabotage == Some(Sabotage::WrongBlame);
@@ -121,6 +131,8 @@ impl World {
             supervisor,
             contract: Contract::default(),
             checks: Checks::default(),
+            waiting: None,
+            is_confirmed: false,
             tape,
             weather: Weather::Storm,
             weather_until: start + Duration::from_secs(20),
@@ -195,7 +207,7 @@ impl World {
         } else if self.weather_until <= now {
             self.change_weather()?;
         } else if provoke.is_some_and(|at| at <= now) {
-            self.provoke_at = now + Duration::from_millis(10 + self.tape.below(90));
+            self.provoke_at = now + Duration::from_millis(10 + self.tape.below(75));
             self.provoke()?;
         }
         self.decide(Event::Time)?;
@@ -217,6 +229,7 @@ impl World {
             }
             Weather::Calm => {
                 Checks::calm(&self.supervisor, &self.machine)?;
+                self.check_confirmation_in_calm()?;
                 if self.disk.is_waited_for() {
                     return Err("apps of a change that is over are kept in calm".into());
                 }
@@ -243,6 +256,11 @@ impl World {
     /// end with it.
     fn boot_again(&mut self) -> Result<(), String> {
         self.disk.end();
+        if self.waiting.is_some() && self.tape.happens(500) {
+            // The machine is off for a while.
+            self.clock.set(self.now() + Duration::from_secs(1 + self.tape.below(40)));
+            self.weather_until = self.weather_until.max(self.now() + Duration::from_secs(5));
+        }
         self.machine = Machine::new(self.clock.clone(), self.disk.clone(), self.fd.clone());
         self.machine.forges_records = self.sabotage == Some(Sabotage::WrongBlame);
         (self.contract, self.checks) = (Contract::default(), Checks::default());
@@ -252,6 +270,7 @@ impl World {
         for (_, effect) in self.effects.take() {
             self.coverage.count("effect", effect_name(&effect));
         }
+        self.check_confirmation(true)?;
         self.disk.set_full(false);
         self.clock.set(self.now() + Duration::from_millis(100));
         self.measure_at = self.now() + MEASUREMENT_PERIOD;
@@ -278,6 +297,7 @@ impl World {
         if !is_routine && (changed || !is_time) {
             self.coverage.steps += 1;
         }
+        self.check_confirmation(false)?;
         self.checks.after(&self.supervisor, &self.machine, &self.contract, now)
     }
 
@@ -358,7 +378,7 @@ fn sessions(config: &config::Config) -> Result<Sessions, String> {
 
 /// Starts a monitor.
 fn boot(disk: &Disk, effects: &Effects, incidents: &Incidents) -> Result<Supervisor, String> {
-    let config = disk.config();
+    let (config, history, unconfirmed) = disk.start();
     let no_limits = config::Limits::none();
     let kernel = KernelParts {
         executable: std::path::PathBuf::from("/kernel").into(),
@@ -390,6 +410,7 @@ fn boot(disk: &Disk, effects: &Effects, incidents: &Incidents) -> Result<Supervi
         incidents: incidents.clone(),
     };
     let deployment = Box::new(disk.clone());
-    let basis = Basis { deployment, config, inactive: Vec::new(), warnings: Vec::new() };
+    let (inactive, warnings) = (Vec::new(), Vec::new());
+    let basis = Basis { deployment, config, inactive, warnings, history, unconfirmed };
     Ok(Supervisor::new(parts, basis, false))
 }

@@ -23,6 +23,8 @@ pub fn named(change: &Change) -> Option<&str> {
         Change::App { app, .. } | Change::LogLevel { app, .. } | Change::Stage { app } => Some(app),
         Change::Reload { .. }
         | Change::Configure { .. }
+        | Change::Undo { .. }
+        | Change::Confirm
         | Change::LeaveSafeMode
         | Change::Session { .. } => None,
     }
@@ -104,7 +106,9 @@ mod tests {
         let forged = phrase(&change("hub (change 1) is done\nuser 0: x"));
         assert_eq!(forged, r#""stop hub (change 1) is done\nuser 0: x""#);
         assert!(phrase(&change(&"x".repeat(5_000))).len() < 250);
-        assert_eq!(phrase(&Change::Reload { dry_run: false }), "reload");
+        assert_eq!(phrase(&Change::Reload { dry_run: false, confirm: None }), "reload");
+        let undo = Change::Undo { id: 3, dry_run: false, confirm: Some(9), force: true };
+        assert_eq!(phrase(&undo), "undo 3 --confirm 9 --force");
     }
 
     #[test]

@@ -9,13 +9,15 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use control::change::{Change, ChangeReport, ChangeRequest};
+use config::Config;
+use control::change::{Change, ChangeReport, ChangeRequest, UnconfirmedConfig};
 use control::operator::{MonitorStatus, ProgramState, Status};
 use tracing::{info, warn};
 
 use crate::audit;
-use crate::change::Basis;
 use crate::change::changes::Changes;
+use crate::change::history::History;
+use crate::change::{Basis, Requester};
 use crate::effects::{Effects, LimitRequest, ProcessEvent, ProgramId};
 use crate::programs::{Parts, Programs};
 use crate::system::System;
@@ -103,7 +105,7 @@ impl Supervisor {
 
     /// When [`Event::Time`] is due.
     pub fn next_due(&self, now: Instant) -> Option<Instant> {
-        let changes = self.changes.next_due().filter(|_| !self.programs.is_stopping());
+        let changes = self.changes.next_due(now).filter(|_| !self.programs.is_stopping());
         self.programs.next_due(now).into_iter().chain(changes).min()
     }
 
@@ -117,7 +119,7 @@ impl Supervisor {
         &mut self.programs
     }
 
-    /// Begins the change that `who` requests. Returns its first report.
+    /// Begins the change that somebody requests. Returns its first report.
     ///
     /// # Errors
     /// Why no change can be made now, as a phrase.
@@ -125,17 +127,17 @@ impl Supervisor {
         &mut self,
         request: ChangeRequest,
         fds: Vec<OwnedFd>,
-        who: &str,
+        requester: Requester<'_>,
         now: Instant,
     ) -> Result<ChangeReport, String> {
         if self.programs.is_stopping() {
             return Err("Rosemary stops".into());
         }
         let what = audit::phrase(&request.change);
-        let begun = self.changes.begin((request, fds), who, &mut self.programs, now);
+        let begun = self.changes.begin((request, fds), requester, &mut self.programs, now);
         if let Err(why) = &begun {
             // Other records are written while the change is made.
-            self.effects.audit(audit::not_begun(who, &what, why));
+            self.effects.audit(audit::not_begun(requester.who, &what, why));
         }
         begun
     }
@@ -143,6 +145,21 @@ impl Supervisor {
     /// The report of change number `id`.
     pub fn change_report(&self, id: u64) -> Option<&ChangeReport> {
         self.changes.report(id)
+    }
+
+    /// The configurations that were applied.
+    pub fn history(&self) -> &History {
+        self.changes.history()
+    }
+
+    /// The configuration that was applied last.
+    pub fn config(&self) -> &Config {
+        self.changes.config()
+    }
+
+    /// The configuration that waits for a confirmation, if one does.
+    pub fn unconfirmed(&self, now: Instant) -> Option<UnconfirmedConfig> {
+        self.changes.unconfirmed(&self.programs, now)
     }
 
     /// Begins safe mode for the reason `why`, which is a phrase.
@@ -198,7 +215,12 @@ impl Supervisor {
             refused: programs.refused_switches(now),
             other_controller: programs.other_controller(now),
             rejected: self.changes.rejected().map(Into::into),
-            not_stored: programs.not_stored().chain(not_stored).collect(),
+            unconfirmed: self.changes.unconfirmed(programs, now),
+            not_stored: programs
+                .not_stored()
+                .chain(self.changes.history().not_stored())
+                .chain(not_stored)
+                .collect(),
             unheld: programs.unheld_reservations(),
             safe_mode: programs.safe_mode_status().map(Box::new),
         }
@@ -220,6 +242,7 @@ impl Supervisor {
         self.programs.advance(system, now);
         if !self.programs.is_stopping() {
             self.changes.advance(&mut self.programs, now);
+            self.changes.return_if_due(&mut self.programs, now);
             self.reload_if_due(now);
             self.end_if_all_held(now);
         }
@@ -275,9 +298,10 @@ impl Supervisor {
     fn reload_if_due(&mut self, now: Instant) {
         let is_busy = self.changes.is_busy() || self.programs.is_changing();
         let Some(who) = self.must_reload.take_if(|_| !is_busy) else { return };
-        let request = ChangeRequest { change: Change::Reload { dry_run: false }, confirmed: false };
-        let request = (request, Vec::new());
-        if let Err(why) = self.changes.begin(request, who, &mut self.programs, now) {
+        let change = Change::Reload { dry_run: false, confirm: None };
+        let request = (ChangeRequest { change, confirmed: false }, Vec::new());
+        let requester = Requester { who, over_http: false };
+        if let Err(why) = self.changes.begin(request, requester, &mut self.programs, now) {
             warn!(why, "could not reload; type: rosemary reload");
         }
     }

@@ -1,5 +1,6 @@
 //! Judges whether a running Rosemary is healthy: whether everything that is configured runs, within its limits.
 
+use control::change::UnconfirmedConfig;
 use control::operator::{
     AppStatus, ProgramState, ProgramUsage, RefusedConnection, ServiceStatus, Status, Suspect,
     UnservedService,
@@ -109,6 +110,11 @@ impl Health {
         reasons.extend(programs.other_controller.iter().cloned());
         let rejected = programs.rejected.iter();
         reasons.extend(rejected.map(|why| format!("the last reload was refused: {why}")));
+        if let Some(UnconfirmedConfig { id, overdue: Some(why), .. }) = &programs.unconfirmed {
+            reasons.push(format!(
+                "nobody confirmed change {id} of the configuration, and the one before has not returned: {why}"
+            ));
+        }
         reasons.extend(programs.not_stored.iter().cloned());
         for app in apps.iter().filter(|app| app.skipped) {
             reasons.push(format!("the app {} is skipped, because it answers too late", app.name));
@@ -349,6 +355,7 @@ mod tests {
             refused: Vec::new(),
             not_stored: Vec::new(),
             rejected: None,
+            unconfirmed: None,
             other_controller: None,
             safe_mode: None,
         };

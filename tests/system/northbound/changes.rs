@@ -58,6 +58,43 @@ fn app_is_stopped_and_started_and_events_say_so() {
 }
 
 #[test]
+fn history_has_no_secrets_and_reserved_keys_do_not_return() {
+    in_a_lab(|lab| {
+        let _rosemary = start(lab)?;
+        let before = std::fs::read_to_string(CONFIG)?;
+        let at = before.find("\n[[app]]\nname = \"topology\"").context("the second app")?;
+        let (first, others) = before.split_at(at);
+        let secret = "hunter2-is-secret";
+        let env = format!("\nenv = {{ APP_PASSWORD = \"{secret}\" }}");
+        std::fs::write(CONFIG, format!("{first}{env}{others}"))?;
+        let refused = post("/api/v1/reload?confirm_within=600", &json!({}))?;
+        ensure!(refused.status == 409, "it would take a reserved key back: {refused:?}");
+        ensure!(post("/api/v1/reload", &json!({}))?.status == 200);
+        for path in ["/api/v1/config/changes", "/api/v1/config/changes/2"] {
+            let shown = get_json(path)?.to_string();
+            ensure!(shown.contains("env.APP_PASSWORD none -> (redacted)"), "{shown}");
+            ensure!(!shown.contains(secret), "{shown}");
+        }
+        let refused = post("/api/v1/config/changes/2/undo?force=true", &json!({}))?;
+        ensure!(refused.status == 409, "{refused:?}");
+        ensure!(refused.json().to_string().contains("app.observer.env"), "{refused:?}");
+
+        std::fs::write(CONFIG, format!("{first}{env}\nlog-level = \"debug\"{others}"))?;
+        let waits = post("/api/v1/reload?confirm_within=600", &json!({}))?;
+        ensure!(waits.status == 200, "{waits:?}");
+        ensure!(get_json("/api/v1/status")?["unconfirmed"]["id"] == 3);
+        ensure!(post("/api/v1/reload", &json!({}))?.status == 409, "one waits");
+        ensure!(request("POST", "/api/v1/config/confirm", &[], b"")?.status == 200);
+        ensure!(get_json("/api/v1/config/changes/3")?["outcome"] == "confirmed");
+        let undone = post("/api/v1/config/changes/3/undo", &json!({}))?;
+        ensure!(undone.status == 200, "{undone:?}");
+        let text = std::fs::read_to_string(CONFIG)?;
+        assert_eq!(text, format!("{first}{env}{others}"));
+        Ok(())
+    });
+}
+
+#[test]
 fn configuration_is_applied_and_stored_and_reserved_keys_are_not() {
     in_a_lab(|lab| {
         let _rosemary = start(lab)?;

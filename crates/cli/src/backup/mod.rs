@@ -31,11 +31,13 @@ use crate::say;
 /// The name of the configuration in the archive.
 const CONFIG_NAME: &str = "rosemary.toml";
 
-/// Files of the state directory that a backup leaves out: logs, records of what went wrong, and the locks of instances.
+/// Files of the state directory that a backup leaves out: logs, records of what went wrong, the time for a confirmation, which must not
+/// end long after it, and the locks of instances.
 fn is_left_out(name: &str) -> bool {
     let lock = Path::new(name).extension().is_some_and(|extension| extension == "lock");
     lock || name == "log.redb"
         || name == "incidents"
+        || name == "unconfirmed.json"
         || name.starts_with(restore::BEFORE)
         || name.starts_with('.')
 }

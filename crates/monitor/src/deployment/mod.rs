@@ -10,12 +10,13 @@
 
 #[cfg(test)]
 mod every_key;
-mod new_config;
+pub(crate) mod new_config;
 pub(crate) mod planner;
 mod trial;
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use config::{Config, Require};
@@ -23,13 +24,16 @@ use control::operator::OperatorReply;
 use control::service::ServiceKind;
 use supervisor::app::App;
 use supervisor::change::deployment::{
-    Deployment, NewConfig, Order, PackageFiles, Plan, Unplannable, Version,
+    Deployment, EarlierConfig, NewConfig, Order, PackageFiles, Plan, StoredConfirmation,
+    Unplannable, Version,
 };
 use supervisor::change::difference::Fixed;
+use supervisor::change::history::Configuration;
 use supervisor::services::ServiceParts;
 
 use self::planner::{PlanWithApps, PlannedApp, Planner, Planning};
 use self::trial::Trial;
+use crate::config_store::{self, Clocks, Confirmation};
 use crate::environment::Environment;
 use crate::launch;
 use crate::overrides::Overrides;
@@ -182,6 +186,33 @@ impl Deployment for Disk {
 
     fn store(&mut self, config: &Config) -> Result<(), String> {
         new_config::store(config)
+    }
+
+    fn restore(
+        &mut self,
+        config: &Config,
+        earlier: &EarlierConfig,
+    ) -> Result<Option<PathBuf>, String> {
+        new_config::restore(config, &earlier.loaded, earlier.force)
+    }
+
+    fn record(&mut self, kept: &Configuration, dropped: &[u64]) -> Result<(), String> {
+        let dir = self.0.borrow().planner.state_dir.clone();
+        let stored = config_store::write(&dir, kept);
+        stored.map_err(|error| format!("{}: {error}", config_store::dir(&dir).display()))?;
+        config_store::remove(&dir, dropped);
+        Ok(())
+    }
+
+    fn await_confirmation(&mut self, waiting: Option<StoredConfirmation>) -> Result<(), String> {
+        let dir = self.0.borrow().planner.state_dir.clone();
+        let stored = match waiting {
+            Some(StoredConfirmation { before, time }) => {
+                Confirmation::new(before, time, &Clocks::now()).store(&dir)
+            }
+            None => Confirmation::remove(&dir),
+        };
+        stored.map_err(|error| format!("{}: {error}", dir.display()))
     }
 
     fn has_version(&self, app: &str, version: Version) -> bool {

@@ -15,7 +15,7 @@ use package::MAX_PACKAGE;
 use crate::error::StartError;
 use crate::installation::read_file;
 use crate::packages::{Gate, PackageFiles, Store};
-use supervisor::change::deployment::NewConfig;
+use supervisor::change::deployment::{EarlierConfig, NewConfig};
 
 /// The longest configuration in bytes.
 const LONGEST: usize = 1 << 20;
@@ -53,11 +53,84 @@ pub(super) fn parse(new: &NewConfig, file: Option<PathBuf>) -> Result<Config, Ve
     config.map_err(|all| all.into_iter().map(StartError::from).collect())
 }
 
+/// Checks an earlier text against the file that it is to replace, and parses it.
+///
+/// # Errors
+/// The file was edited since it was loaded and `earlier` does not force it, the text changes what must stay, or all mistakes of the
+/// text.
+pub(super) fn parse_earlier(
+    earlier: &EarlierConfig,
+    file: Option<PathBuf>,
+) -> Result<Config, Vec<StartError>> {
+    let refused = |what| vec![StartError::Upload(what)];
+    let no_file = "there is no file for the configuration; name one with --config";
+    let file = file.ok_or_else(|| refused(no_file.into()))?;
+    let file = std::path::absolute(&file).unwrap_or(file);
+    let present = read(&file);
+    let is_edited = present.as_deref() != Ok(&*earlier.loaded);
+    if is_edited && !earlier.force {
+        return Err(refused(present.map_or_else(|why| why, |_| edited(&file))));
+    }
+    if earlier.keeps_reserved {
+        for other in [Ok(earlier.loaded.to_string()), present] {
+            let keys = other.and_then(|other| reserved::differing(&other, &earlier.text));
+            let keys = keys.map_err(refused)?;
+            if !keys.is_empty() {
+                return Err(refused(format!(
+                    "the earlier configuration differs in {}, which nobody changes over the HTTP interface; use `rosemary undo` on the machine",
+                    keys.join(", ")
+                )));
+            }
+        }
+    }
+    let config = Config::parse_all(file, earlier.text.to_string());
+    config.map_err(|all| all.into_iter().map(StartError::from).collect())
+}
+
+/// Why an edited file is not replaced.
+fn edited(file: &Path) -> String {
+    format!(
+        "{} was edited since it was loaded; apply it with `rosemary reload`, or use --force, which keeps the edited text beside it",
+        file.display()
+    )
+}
+
+/// Writes the text of `config`, which was loaded before, into its file. If somebody edited the file since it had the text `loaded`, the
+/// edited file is kept beside it under the name that is returned.
+///
+/// # Errors
+/// Why it cannot be written, as a phrase: also that the file was edited and `force` is not given.
+pub(crate) fn restore(
+    config: &Config,
+    loaded: &str,
+    force: bool,
+) -> Result<Option<PathBuf>, String> {
+    let path = config.file.as_deref().ok_or("there is no file for the configuration")?;
+    let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let is_edited = read(path).as_deref() != Ok(loaded)
+        && path.exists()
+        && read(path).as_deref() != Ok(config.text());
+    if is_edited && !force {
+        return Err(edited(path));
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".edited");
+    let beside = PathBuf::from(beside);
+    if is_edited {
+        // A link keeps the content, its owner and its mode, and `write` replaces the name alone.
+        let _ = std::fs::remove_file(&beside); // the one before
+        let kept = std::fs::hard_link(path, &beside);
+        kept.map_err(|error| format!("{} cannot be made: {error}", beside.display()))?;
+    }
+    store(config)?;
+    Ok(is_edited.then_some(beside))
+}
+
 /// Writes the text of `config` into its file.
 ///
 /// # Errors
 /// Why it cannot be written, as a phrase.
-pub(super) fn store(config: &Config) -> Result<(), String> {
+pub(crate) fn store(config: &Config) -> Result<(), String> {
     let path = config.file.as_deref().ok_or("there is no file for the configuration")?;
     write(path, config.text())
         .map_err(|error| format!("{} cannot be written: {error}", path.display()))
@@ -185,6 +258,47 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
         let late = parse(&new, Some(path)).unwrap_err()[0].to_string();
         assert!(late.contains("has changed since"), "{late}");
+    }
+
+    fn earlier(text: &str, loaded: &str) -> EarlierConfig {
+        let (text, loaded) = (text.into(), loaded.into());
+        EarlierConfig { text, loaded, force: false, keeps_reserved: false }
+    }
+
+    #[test]
+    fn edited_file_is_replaced_by_force_alone_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rosemary.toml");
+        let (one, two) = ("[controller]\nworkers = 1\n", "[controller]\nworkers = 2\n");
+        std::fs::write(&path, two).unwrap();
+        let back = earlier(one, two);
+        let config = parse_earlier(&back, Some(path.clone())).unwrap();
+        std::fs::write(&path, "# edited").unwrap();
+        let refused = parse_earlier(&back, Some(path.clone())).unwrap_err()[0].to_string();
+        assert!(refused.contains("was edited since") && refused.contains("--force"), "{refused}");
+        assert!(restore(&config, two, false).unwrap_err().contains("was edited since"));
+        let forced = EarlierConfig { force: true, ..back };
+        assert_eq!(parse_earlier(&forced, Some(path.clone())).unwrap().workers, Some(1));
+        let kept = restore(&config, two, true).unwrap().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), one);
+        assert_eq!(std::fs::read_to_string(kept).unwrap(), "# edited");
+        assert_eq!(restore(&config, two, false), Ok(None), "it has the text already");
+    }
+
+    #[test]
+    fn earlier_text_may_keep_reserved_keys() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rosemary.toml");
+        let plain = "[controller]\nplain = \"any\"\n";
+        for (text, loaded, file) in [(plain, "", ""), ("", "", plain), ("", plain, "")] {
+            std::fs::write(&path, file).unwrap();
+            let over_http =
+                EarlierConfig { force: true, keeps_reserved: true, ..earlier(text, loaded) };
+            let refused = parse_earlier(&over_http, Some(path.clone())).unwrap_err();
+            assert!(refused[0].to_string().contains("controller.plain"), "{refused:?}");
+            let here = EarlierConfig { keeps_reserved: false, ..over_http };
+            parse_earlier(&here, Some(path.clone())).unwrap();
+        }
     }
 
     #[test]

@@ -186,6 +186,7 @@ impl Planner {
             }
             Source::Known(config) => *config,
             Source::New(new) => new_config::parse(&new, self.config_file())?,
+            Source::Earlier(earlier) => new_config::parse_earlier(&earlier, self.config_file())?,
             Source::Staged(app, files) => {
                 let config = Config::load(options.instance.config.as_deref());
                 let config = config.map_err(|error| one(error.into()))?;

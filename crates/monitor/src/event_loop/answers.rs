@@ -142,7 +142,11 @@ impl EventLoop {
                 }
             }
             OperatorRequest::Change(request) => {
-                let begun = self.supervisor.begin_change(request, fds, &requester.who, now);
+                let who = supervisor::change::Requester {
+                    who: &requester.who,
+                    over_http: requester.is_northbound,
+                };
+                let begun = self.supervisor.begin_change(request, fds, who, now);
                 without(begun.map_or_else(unavailable, OperatorReply::Change))
             }
             OperatorRequest::ChangeReport { id: change } => {
@@ -156,6 +160,10 @@ impl EventLoop {
                 Ok((reply, text)) => (reply, vec![text.into()]),
                 Err(why) => without(unavailable(why)),
             },
+            OperatorRequest::ConfigChanges { from } => {
+                let (changes, more) = self.supervisor.history().page(from);
+                without(OperatorReply::ConfigChanges { changes, more })
+            }
             OperatorRequest::AddToken(token) => without(self.add_token(&token, requester)),
             OperatorRequest::Tokens => {
                 let tokens = self.interface.as_ref().map(|it| it.with(|it| it.tokens.list()));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderValue, StatusCode, header};
-use control::change::{Change, ChangeReport, ChangeRequest, ChangeState};
+use control::change::{Change, ChangeReport, ChangeRequest, ChangeState, LONGEST_CONFIRMATION_S};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -27,6 +27,22 @@ pub(crate) const WAIT: Param = Param::new(
     Form::Number(0, 30),
     "Seconds for which the answer waits for the end of the change; 10 without it",
 );
+
+/// The parameter of changes that can be planned.
+pub(crate) const DRY_RUN: Param =
+    Param::new("dry_run", Form::Flag, "Whether only to report the steps");
+
+/// The parameter of changes of the configuration.
+pub(crate) const CONFIRM_WITHIN: Param = Param::new(
+    "confirm_within",
+    Form::Number(1, LONGEST_CONFIRMATION_S as u64),
+    "Seconds after which the configuration before returns, without POST /api/v1/config/confirm",
+);
+
+/// The time for a confirmation, if the client requests one.
+pub(crate) fn confirm_within(call: &Call) -> Option<u32> {
+    call.query_number("confirm_within").and_then(|it| u32::try_from(it).ok())
+}
 
 /// The consequences that the client accepts.
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
@@ -57,7 +73,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .json("Change"),
         Route::new(Verb::Post, "/api/v1/reload", "reload", reload)
             .about("Applies the configuration file as it is now, or only reports the steps")
-            .query(&[Param::new("dry_run", Form::Flag, "Whether only to report the steps")])
+            .query(&[DRY_RUN, CONFIRM_WITHIN])
             .json_body("Confirmation", false)
             .change(),
         Route::new(Verb::Delete, "/api/v1/safe-mode", "leaveSafeMode", leave_safe_mode)
@@ -82,7 +98,8 @@ async fn one(api: Arc<Api>, call: Call) -> Answer {
 async fn reload(api: Arc<Api>, call: Call) -> Answer {
     let confirmation = call.json().await?;
     let dry_run = call.flag("dry_run");
-    make(&api, &call, Change::Reload { dry_run }, confirmation).await
+    let change = Change::Reload { dry_run, confirm: confirm_within(&call) };
+    make(&api, &call, change, confirmation).await
 }
 
 async fn leave_safe_mode(api: Arc<Api>, call: Call) -> Answer {

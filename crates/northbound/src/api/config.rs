@@ -1,4 +1,4 @@
-//! The configuration: reads it without its secrets, checks a text, plans it and applies it.
+//! The configuration: reads it without its secrets, checks a text, plans it and applies it; its history.
 
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
@@ -61,10 +61,35 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::new(Verb::Put, "/api/v1/config", "applyConfig", apply)
             .about("Applies a text as the configuration, and stores it in the file")
             .header("If-Match", if_match)
-            .query(&[Param::new("confirmed", Form::Flag, "Whether the kernel may restart")])
+            .query(&[
+                Param::new("confirmed", Form::Flag, "Whether the kernel may restart"),
+                changes::CONFIRM_WITHIN,
+            ])
             .raw_body(TOML, limits::CONFIG)
             .change()
             .problems(&[412, 428]),
+        Route::get("/api/v1/config/changes", "configChanges", list)
+            .about("Lists the last changes of the configuration, the newest first")
+            .list("ConfigChange"),
+        Route::get("/api/v1/config/changes/{id}", "configChange", one)
+            .about("Shows the difference that a change of the configuration has made")
+            .json("ConfigChange"),
+        Route::new(Verb::Post, "/api/v1/config/changes/{id}/undo", "undoConfigChange", undo)
+            .about("Applies the configuration before a change, and stores it in the file; reserved keys must not differ")
+            .query(&[
+                changes::DRY_RUN,
+                changes::CONFIRM_WITHIN,
+                Param::new(
+                    "force",
+                    Form::Flag,
+                    "Whether to replace the file also if it was edited since it was loaded",
+                ),
+            ])
+            .json_body("Confirmation", false)
+            .change(),
+        Route::new(Verb::Post, "/api/v1/config/confirm", "confirmConfig", confirm)
+            .about("Keeps the configuration that waits for a confirmation")
+            .change(),
     ]
 }
 
@@ -73,6 +98,34 @@ async fn show(api: Arc<Api>, call: Call) -> Answer {
     let bytes = serde_json::to_vec(&config)
         .map_err(|error| Problem::internal(error.to_string(), "see `rosemary logs`"))?;
     reply::tagged(&call, &format!("\"{}\"", config.sha256), bytes)
+}
+
+async fn list(api: Arc<Api>, call: Call) -> Answer {
+    let mut all = api.monitor(|monitor| monitor.config_changes(0)).await?;
+    all.reverse();
+    reply::list(&call, &all)
+}
+
+async fn one(api: Arc<Api>, call: Call) -> Answer {
+    let id: u64 = call.number("id")?;
+    let changes = api.monitor(move |monitor| monitor.config_changes(id)).await?;
+    let change = changes.into_iter().find(|it| it.id == id).ok_or_else(|| {
+        let what = format!("there is no change {id} of the configuration");
+        Problem::not_found(what, "GET /api/v1/config/changes lists them")
+    })?;
+    reply::json(&call, &change)
+}
+
+async fn undo(api: Arc<Api>, call: Call) -> Answer {
+    let id: u64 = call.number("id")?;
+    let confirmation = call.json().await?;
+    let (dry_run, force) = (call.flag("dry_run"), call.flag("force"));
+    let change = Change::Undo { id, dry_run, confirm: changes::confirm_within(&call), force };
+    changes::make(&api, &call, change, confirmation).await
+}
+
+async fn confirm(api: Arc<Api>, call: Call) -> Answer {
+    changes::make(&api, &call, Change::Confirm, changes::Confirmation::default()).await
 }
 
 async fn text(call: &Call) -> Result<String, Problem> {
@@ -103,7 +156,7 @@ fn checked(file: PathBuf, text: String, old: &str) -> Checked {
 async fn plan(api: Arc<Api>, call: Call) -> Answer {
     let text = text(&call).await?;
     let expected = api.monitor(Monitor::config).await?.sha256;
-    let change = Change::Configure { expected, dry_run: true };
+    let change = Change::Configure { expected, dry_run: true, confirm: None };
     let report = send(&api, &call, change, text.into_bytes(), false).await?;
     changes::answer(&api, &call, report).await
 }
@@ -117,7 +170,8 @@ async fn apply(api: Arc<Api>, call: Call) -> Answer {
     if api.monitor(Monitor::config).await?.sha256 != expected {
         return Err(Problem::precondition("the configuration is another one now", hint));
     }
-    let change = Change::Configure { expected, dry_run: false };
+    let confirm = changes::confirm_within(&call);
+    let change = Change::Configure { expected, dry_run: false, confirm };
     let report = send(&api, &call, change, text.into_bytes(), call.flag("confirmed")).await?;
     changes::answer(&api, &call, report).await
 }

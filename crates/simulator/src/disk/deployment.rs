@@ -1,6 +1,7 @@
 //! Plans, trials and packages on the invented disk.
 
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +9,16 @@ use config::{Config, Require};
 use control::service::ServiceKind;
 use supervisor::app::App;
 use supervisor::change::deployment::{
-    Deployment, NewConfig, Order, PackageFiles, Plan, Source, Unplannable, Version,
+    Deployment, EarlierConfig, NewConfig, Order, PackageFiles, Plan, Source, StoredConfirmation,
+    Unplannable, Version,
 };
 use supervisor::change::difference::{Fixed, Scope, Wanted};
+use supervisor::change::history::Configuration;
 use supervisor::files::Fingerprint;
 use supervisor::services::ServiceParts;
 use supervisor::spec::AppSpec;
 
-use super::{Disk, Quality, Versions, service_parts, sha256};
+use super::{Content, Disk, Quality, Versions, service_parts, sha256};
 
 impl Deployment for Disk {
     fn plan(&mut self, order: Order) -> Result<(), String> {
@@ -23,6 +26,13 @@ impl Deployment for Disk {
         let Order { source, enable, version, only, .. } = order;
         let config = match source {
             Source::Known(config) => *config,
+            Source::Earlier(earlier) => match content.earlier(&earlier) {
+                Ok(config) => config,
+                Err(why) => {
+                    content.planning = Some((content.clock.get(), Err(why)));
+                    return Ok(());
+                }
+            },
             Source::File | Source::New(_) | Source::Staged(..) => content.config(),
         };
         let mut enabled = content.enabled.clone();
@@ -144,8 +154,32 @@ impl Deployment for Disk {
         if content.is_full {
             return Err("/rosemary.toml cannot be written: the disk is full".into());
         }
-        content.apps = config.apps.clone().unwrap_or_default();
+        if let Some(edition) = content.edition_of(config.text()) {
+            content.use_edition(edition);
+        }
         Ok(())
+    }
+
+    fn restore(
+        &mut self,
+        config: &Config,
+        earlier: &EarlierConfig,
+    ) -> Result<Option<PathBuf>, String> {
+        let is_edited = {
+            let content = self.0.borrow();
+            content.earlier(earlier)?;
+            content.text(content.edition) != *earlier.loaded
+        };
+        self.store(config)?;
+        Ok(is_edited.then(|| "/rosemary.toml.edited".into()))
+    }
+
+    fn record(&mut self, kept: &Configuration, dropped: &[u64]) -> Result<(), String> {
+        self.0.borrow_mut().record(kept, dropped)
+    }
+
+    fn await_confirmation(&mut self, waiting: Option<StoredConfirmation>) -> Result<(), String> {
+        self.0.borrow_mut().await_confirmation(waiting)
     }
 
     fn has_version(&self, app: &str, version: Version) -> bool {
@@ -189,6 +223,19 @@ impl Deployment for Disk {
 
     fn services(&self, kinds: &[ServiceKind]) -> Result<Vec<ServiceParts>, String> {
         Ok(service_parts(kinds))
+    }
+}
+
+impl Content {
+    /// The configuration of an earlier text.
+    ///
+    /// # Errors
+    /// Somebody edited the file since it was loaded.
+    fn earlier(&self, earlier: &EarlierConfig) -> Result<Config, String> {
+        if self.text(self.edition) != *earlier.loaded && !earlier.force {
+            return Err("/rosemary.toml was edited since it was loaded".into());
+        }
+        self.parse(self.edition_of(&earlier.text).ok_or("there is no such text")?)
     }
 }
 

@@ -6,13 +6,14 @@ use control::change::{AppVerb, Change, ChangeRequest};
 use control::log::LogLevel;
 use control::operator::MonitorStatus;
 use supervisor::Event;
+use supervisor::change::Requester;
 
 use super::World;
 use crate::checks::Checks;
 use crate::faults::{OF_MACHINE, Provoked, provoke};
 
 /// Requests of operators.
-pub(crate) const REQUESTS: [&str; 17] = [
+pub(crate) const REQUESTS: [&str; 20] = [
     "start",
     "stop",
     "restart",
@@ -22,6 +23,9 @@ pub(crate) const REQUESTS: [&str; 17] = [
     "upgrade",
     "rollback",
     "reload",
+    "reload and wait",
+    "confirm",
+    "undo",
     "dry run",
     "log level",
     "session",
@@ -37,7 +41,7 @@ impl World {
     pub(super) fn provoke(&mut self) -> Result<(), String> {
         match self.tape.below(100) {
             0..20 => self.request(),
-            20..98 => {
+            20..97 => {
                 let kind = match self.tape.below(100) {
                     0..26 => "kernel",
                     26..36 => "zone",
@@ -65,9 +69,20 @@ impl World {
         }
     }
 
+    /// An operator undoes one of the last changes of the configuration.
+    fn undo(&mut self) -> Change {
+        let last = self.supervisor.history().last().map_or(0, |it| it.change.id);
+        let id = last.saturating_sub(self.tape.below(3));
+        let confirm = self.tape.happens(200).then_some(10);
+        let (dry_run, force) = (self.tape.happens(100), self.tape.happens(700));
+        Change::Undo { id, dry_run, confirm, force }
+    }
+
     fn break_machine(&mut self) -> Result<(), String> {
         let Some(fault) = self.tape.one(&OF_MACHINE).copied() else { return Ok(()) };
-        match fault {
+        // The worst moment for an end of the monitor.
+        let is_worst = self.waiting.is_some() && self.tape.happens(500);
+        match if is_worst { "monitor is killed" } else { fault } {
             "disk is full" => {
                 let is_full = self.disk.is_full();
                 self.disk.set_full(!is_full);
@@ -99,6 +114,11 @@ impl World {
     fn request(&mut self) -> Result<(), String> {
         let now = self.now();
         let Some(name) = self.tape.one(&REQUESTS).copied() else { return Ok(()) };
+        let name = match self.tape.below(100) {
+            0..15 if self.waiting.is_none() => "reload and wait",
+            0..3 => "confirm",
+            _ => name,
+        };
         let apps =
             ["topology", "gate", "sieve", "alpha", "beta", "gamma", "snake", "eye", "nobody"];
         let app = self.tape.one(&apps).copied().unwrap_or("nobody").to_owned();
@@ -114,11 +134,18 @@ impl World {
             "rollback" => verb(AppVerb::Rollback),
             "reload" => {
                 self.disk.edit_config(&mut self.tape);
-                Some(Change::Reload { dry_run: false })
+                Some(Change::Reload { dry_run: false, confirm: None })
             }
+            "reload and wait" => {
+                self.disk.edit_config(&mut self.tape);
+                let confirm = u32::try_from(1 + self.tape.below(30)).ok();
+                Some(Change::Reload { dry_run: false, confirm })
+            }
+            "confirm" => Some(Change::Confirm),
+            "undo" => Some(self.undo()),
             "dry run" => {
                 self.disk.edit_config(&mut self.tape);
-                Some(Change::Reload { dry_run: true })
+                Some(Change::Reload { dry_run: true, confirm: None })
             }
             "log level" => {
                 let level = self.tape.happens(500).then_some(LogLevel::Debug);
@@ -131,7 +158,10 @@ impl World {
                 Some(Change::Session { session, values })
             }
             "leave safe mode" => Some(Change::LeaveSafeMode),
-            "configure" => Some(Change::Configure { expected: String::new(), dry_run: false }),
+            "configure" => {
+                let (expected, dry_run) = (String::new(), false);
+                Some(Change::Configure { expected, dry_run, confirm: None })
+            }
             "stage" => Some(Change::Stage { app: app.clone() }),
             _ => None,
         };
@@ -145,12 +175,15 @@ impl World {
                 };
                 let confirmed = self.tape.happens(500);
                 self.checks.requested();
+                self.is_confirmed = change == Change::Confirm;
                 let request = ChangeRequest { change, confirmed };
-                let begun = self.supervisor.begin_change(request, fds, "user 0", now);
+                let who = Requester { who: "user 0", over_http: false };
+                let begun = self.supervisor.begin_change(request, fds, who, now);
                 self.coverage.count("change", if begun.is_ok() { "begun" } else { "refused" });
                 self.provoked("request", name);
                 self.coverage.steps += 1;
                 self.settle()?;
+                self.check_confirmation(false)?;
                 self.checks.after(&self.supervisor, &self.machine, &self.contract, now)
             }
             ("limit", None) => {
@@ -166,7 +199,7 @@ impl World {
                     self.checks.requested();
                     self.decide(Event::Terminate)
                 }
-                4..6 => {
+                4..8 => {
                     self.provoked("request", "signal");
                     self.checks.requested();
                     self.decide(Event::Reload("SIGHUP"))

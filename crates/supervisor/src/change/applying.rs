@@ -3,7 +3,6 @@
 //! Until all candidates are loaded nothing changes, so a failure before needs no undoing. A failure of an upgraded app
 //! later, within the time of the watch, makes the previous package run again.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use config::{Config, OnStop, Orphans};
@@ -13,31 +12,11 @@ use control::service::ServiceKind;
 use tracing::warn;
 
 use super::changes::{Basis, Running, TIMEOUT};
-use super::deployment::{NewConfig, Order, PackageFiles, Plan, Source, Unplannable, Version};
+use super::deployment::{Plan, Unplannable};
 use super::difference::{Difference, difference, fixed_obstacles, narrow};
+use super::purpose::{NewText, Purpose, Reload};
 use super::verbs::Goal;
 use crate::programs::Programs;
-
-/// Why a change is made.
-#[derive(Debug, Clone)]
-pub(super) enum Purpose {
-    /// An app is started, stopped or restarted.
-    Verb,
-    /// The configuration is applied as it is now, or a new one, which then becomes the file's.
-    Reload { dry_run: bool, new: Option<NewConfig> },
-    /// A package is put beside the installed one.
-    Stage { app: String, files: Arc<PackageFiles> },
-    /// An operator overrides `enabled`.
-    Enable { app: String, enabled: bool },
-    /// The kernel hosts an app again.
-    Promote { app: String },
-    /// A staged package is to run.
-    Upgrade { app: String },
-    /// The previous package is to run again.
-    Rollback { app: String },
-    /// An upgraded app has failed, for the reason `why`, and the previous package is to run again.
-    Undo { app: String, why: String },
-}
 
 /// How far a change has come.
 #[derive(Debug)]
@@ -64,54 +43,6 @@ pub(super) struct Prepared {
 }
 
 impl Running {
-    /// Begins to plan. Returns the change's state.
-    pub(super) fn begin_planning(&mut self, basis: &mut Basis, programs: &Programs) -> ChangeState {
-        let Basis { config, deployment, .. } = basis;
-        let known = || Source::Known(Box::new(config.clone()));
-        let mut order =
-            Order { source: Source::File, enable: None, version: None, write: true, only: None };
-        match &self.purpose {
-            Purpose::Reload { dry_run, new } => {
-                order.source = new.clone().map_or(Source::File, Source::New);
-                order.write = !dry_run;
-            }
-            Purpose::Stage { app, files } => {
-                order.source = Source::Staged(app.clone(), files.clone());
-                order.write = false;
-            }
-            Purpose::Enable { app, enabled } => {
-                (order.source, order.only) = (known(), Some(app.clone()));
-                order.enable = Some((app.clone(), *enabled));
-            }
-            Purpose::Promote { app } => {
-                if let Err(why) = programs.must_be_demoted(app) {
-                    return ChangeState::Refused { why };
-                }
-                (order.source, order.only) = (known(), Some(app.clone()));
-            }
-            Purpose::Upgrade { app } => {
-                (order.source, order.version) = (known(), Some((app.clone(), Version::Staged)));
-            }
-            Purpose::Rollback { app } if !deployment.has_version(app, Version::Previous) => {
-                let why = format!(
-                    "no earlier package of {app} is kept; a version that failed and was taken back is not: install it again if you want it"
-                );
-                return ChangeState::Refused { why };
-            }
-            Purpose::Rollback { app } | Purpose::Undo { app, .. } => {
-                (order.source, order.version) = (known(), Some((app.clone(), Version::Previous)));
-            }
-            Purpose::Verb => order.source = known(),
-        }
-        match deployment.plan(order) {
-            Ok(()) => {
-                self.phase = Phase::Planning;
-                ChangeState::Running
-            }
-            Err(error) => ChangeState::Refused { why: format!("it cannot be planned: {error}") },
-        }
-    }
-
     /// Makes the next step.
     pub(super) fn advance(&mut self, basis: &mut Basis, programs: &mut Programs, now: Instant) {
         let is_late = self.until <= now;
@@ -243,7 +174,7 @@ impl Running {
         let changes = config::changes(basis.config.text(), plan.config.text());
         let changes = changes.unwrap_or_default(); // both were parsed
         difference.obstacles.extend(fixed_obstacles(&fixed, &plan.fixed, &changes));
-        let is_reload = matches!(self.purpose, Purpose::Reload { .. });
+        let is_reload = matches!(self.purpose, Purpose::Reload(_));
         let sessions = is_reload.then(|| programs.sessions().changes(&plan.config.sessions));
         let sessions = match sessions.transpose() {
             Ok(sessions) => sessions.unwrap_or_default(),
@@ -299,7 +230,7 @@ impl Running {
         if !difference.obstacles.is_empty() {
             return Some(self.refused(basis, difference.obstacles.join("; ")));
         }
-        if let Purpose::Reload { dry_run, .. } = self.purpose {
+        if let Purpose::Reload(Reload { dry_run, .. }) = self.purpose {
             let orphans = programs.new_orphans(&plan.config, |app| plan.wants(app));
             self.report.notices.extend(orphans.iter().map(|orphan| {
                 format!("{} left the configuration; switches lose its flows.", orphan.name)
@@ -314,7 +245,14 @@ impl Running {
             }
             return Some(ChangeState::Unconfirmed);
         }
-        self.begin_preparing(plan, difference, basis, programs, now)
+        if let Err(why) = self.announce_confirmation(&plan, &difference, basis) {
+            return Some(self.refused(basis, why));
+        }
+        let next = self.begin_preparing(plan, difference, basis, programs, now);
+        if next.is_some() {
+            self.drop_confirmation(basis);
+        }
+        next
     }
 
     /// Tries to load the apps that the steps of a dry run would start.
@@ -394,13 +332,14 @@ impl Running {
             Err((app, why)) => {
                 programs.set_kept(&app, Some(why.clone()));
                 // Its program ran before with other settings, or it is new in the configuration.
-                self.report.misconfigured = matches!(self.purpose, Purpose::Reload { .. });
+                self.report.misconfigured = matches!(self.purpose, Purpose::Reload(_));
                 Some(cannot_run(&app, &why))
             }
         };
         let failure = failure.or_else(|| self.store(basis, programs).err());
         if let Some(why) = failure {
             programs.discard_candidates(now);
+            self.drop_confirmation(basis);
             return Some(match self.refused(basis, why) {
                 ChangeState::Refused { why } => ChangeState::Undone { why },
                 state => state,
@@ -414,7 +353,8 @@ impl Running {
     }
 
     /// Stores the decision, before anything changes.
-    fn store(&self, basis: &mut Basis, programs: &mut Programs) -> Result<(), String> {
+    fn store(&mut self, basis: &mut Basis, programs: &mut Programs) -> Result<(), String> {
+        self.begin_confirmation(basis)?;
         match &self.purpose {
             Purpose::Enable { app, enabled } => basis.deployment.enable(app, *enabled),
             Purpose::Upgrade { app } => basis.deployment.use_staged(app),
@@ -424,11 +364,21 @@ impl Running {
                 Ok(_) => Ok(()),
                 Err(error) => Err(format!("the promotion could not be stored: {error}")),
             },
-            Purpose::Reload { new: Some(_), .. } => match &self.phase {
-                Phase::Preparing(prepared) => basis.deployment.store(&prepared.plan.config),
+            Purpose::Reload(Reload { text, .. }) => match (&self.phase, text) {
+                (Phase::Preparing(prepared), NewText::Sent(_)) => {
+                    basis.deployment.store(&prepared.plan.config)
+                }
+                (Phase::Preparing(prepared), NewText::Earlier(earlier)) => {
+                    let edited = basis.deployment.restore(&prepared.plan.config, earlier)?;
+                    self.report.notices.extend(edited.map(|edited| {
+                        let edited = edited.display();
+                        format!("Somebody had edited the configuration since it was loaded; {edited} has that text.")
+                    }));
+                    Ok(())
+                }
                 _ => Ok(()),
             },
-            Purpose::Verb | Purpose::Reload { .. } | Purpose::Stage { .. } => Ok(()),
+            Purpose::Verb | Purpose::Stage { .. } => Ok(()),
         }
     }
 
@@ -472,7 +422,7 @@ impl Running {
             let kept = difference.kept.iter().find(|(app, _)| app == wanted.spec.name());
             programs.set_kept(wanted.spec.name(), kept.map(|(_, why)| why.clone()));
         }
-        if let Purpose::Reload { .. } = self.purpose {
+        if let Purpose::Reload(_) = self.purpose {
             let orphans = programs.new_orphans(&plan.config, |app| plan.wants(app));
             programs.remove_orphans(orphans);
             // They were admitted when the change was planned, and an operator makes one change at a time.
@@ -486,6 +436,7 @@ impl Running {
         basis.deployment.end();
         (basis.config, basis.inactive) = (plan.config, plan.inactive);
         basis.warnings = plan.warnings;
+        self.record_config(basis, programs.incidents().time(), now);
         if let Purpose::Upgrade { app } | Purpose::Rollback { app } = &self.purpose {
             self.phase = Phase::Settling(Goal::Runs { app: app.clone(), starts: 0 });
         }
@@ -493,7 +444,7 @@ impl Running {
 
     /// Whether the switches lose the flows of an app that is not to run any more by `config`.
     fn removes_flows(&self, app: &str, config: &Config, programs: &Programs) -> bool {
-        let is_orphan = matches!(self.purpose, Purpose::Reload { .. }) && config.app(app).is_none();
+        let is_orphan = matches!(self.purpose, Purpose::Reload(_)) && config.app(app).is_none();
         is_orphan && config.orphans == Orphans::Remove || programs.on_stop(app) == OnStop::Remove
     }
 

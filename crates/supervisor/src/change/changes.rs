@@ -26,9 +26,12 @@ use control::change::{AppVerb, Change, ChangeReport, ChangeRequest, ChangeState}
 use control::operator::InactiveApp;
 use tracing::{info, warn};
 
-use super::applying::{Phase, Purpose};
+use super::applying::Phase;
+use super::confirmation::{Unconfirmed, time_of};
 use super::deployment::Deployment;
 use super::facts::Facts;
+use super::history::History;
+use super::purpose::{NewText, Purpose, Reload};
 use super::verbs::Goal;
 use crate::audit;
 use crate::effects::Effects;
@@ -52,12 +55,25 @@ pub struct Basis {
     pub inactive: Vec<InactiveApp>,
     /// How the apps do not fit together, as phrases.
     pub warnings: Vec<String>,
+    /// The configurations that were applied. The last one is `config`.
+    pub history: History,
+    /// The confirmation for which `config` waits, if it does.
+    pub unconfirmed: Option<Unconfirmed>,
+}
+
+/// Who requests a change.
+#[derive(Debug, Clone, Copy)]
+pub struct Requester<'a> {
+    /// For logs and records: an operator's user, a token, or a signal.
+    pub who: &'a str,
+    /// Whether the request comes over the HTTP interface, over which nobody changes reserved keys.
+    pub over_http: bool,
 }
 
 /// The change that is being made, and the reports of former ones.
 #[derive(Debug)]
 pub(crate) struct Changes {
-    basis: Basis,
+    pub(super) basis: Basis,
     effects: Effects,
     made: u64,
     running: Option<Running>,
@@ -70,9 +86,9 @@ pub(crate) struct Changes {
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) report: ChangeReport,
-    /// Who requested it, for audit records.
-    who: String,
-    what: String,
+    /// Who requested it, for records.
+    pub(super) who: String,
+    pub(super) what: String,
     pub(super) purpose: Purpose,
     /// The app that it names.
     named: Option<String>,
@@ -106,7 +122,7 @@ impl Changes {
     pub(crate) fn begin(
         &mut self,
         (request, fds): (ChangeRequest, Vec<OwnedFd>),
-        who: &str,
+        requester: Requester<'_>,
         programs: &mut Programs,
         now: Instant,
     ) -> Result<ChangeReport, String> {
@@ -119,8 +135,10 @@ impl Changes {
         let fits_safe_mode = matches!(
             change,
             Change::LeaveSafeMode
-                | Change::Reload { dry_run: true }
+                | Change::Reload { dry_run: true, .. }
                 | Change::Configure { dry_run: true, .. }
+                | Change::Undo { dry_run: true, .. }
+                | Change::Confirm
                 | Change::LogLevel { .. }
         );
         if programs.is_in_safe_mode() && !fits_safe_mode {
@@ -131,9 +149,10 @@ impl Changes {
             Change::App { verb, .. } => {
                 !matches!(verb, AppVerb::Start | AppVerb::Stop | AppVerb::Restart)
             }
-            Change::Reload { .. } | Change::Configure { .. } => true,
+            Change::Reload { .. } | Change::Configure { .. } | Change::Undo { .. } => true,
             Change::Stage { .. }
             | Change::LogLevel { .. }
+            | Change::Confirm
             | Change::LeaveSafeMode
             | Change::Session { .. } => false,
         };
@@ -141,16 +160,8 @@ impl Changes {
             let why = "an earlier change waits for the end of a program; try again in a moment";
             return Err(why.into());
         }
-        self.made += 1;
+        self.fits_confirmation(&change, now)?;
         let what = audit::phrase(&change);
-        info!(who, change = what, confirmed, "operator requested a change");
-        let report = ChangeReport {
-            id: self.made,
-            steps: Vec::new(),
-            notices: Vec::new(),
-            misconfigured: false,
-            state: ChangeState::Running,
-        };
         let purpose = match &change {
             Change::App { app, verb } => match verb {
                 AppVerb::Start | AppVerb::Stop | AppVerb::Restart => Purpose::Verb,
@@ -160,40 +171,46 @@ impl Changes {
                 AppVerb::Upgrade => Purpose::Upgrade { app: app.clone() },
                 AppVerb::Rollback => Purpose::Rollback { app: app.clone() },
             },
-            Change::Reload { dry_run } => Purpose::Reload { dry_run: *dry_run, new: None },
-            Change::Configure { expected, dry_run } => {
+            Change::Reload { dry_run, confirm } => Purpose::Reload(Reload {
+                dry_run: *dry_run,
+                text: NewText::File,
+                confirm: time_of(*confirm),
+                takes_back: None,
+                over_http: requester.over_http,
+            }),
+            Change::Configure { expected, dry_run, confirm } => {
                 let new = self.basis.deployment.new_config(fds, expected)?;
-                Purpose::Reload { dry_run: *dry_run, new: Some(new) }
+                Purpose::Reload(Reload {
+                    dry_run: *dry_run,
+                    text: NewText::Sent(new),
+                    confirm: time_of(*confirm),
+                    takes_back: None,
+                    over_http: requester.over_http,
+                })
+            }
+            Change::Undo { id, dry_run, confirm, force } => {
+                let earlier = self.earlier(*id, *force, requester.over_http)?;
+                let waits = self.basis.unconfirmed.as_ref().is_some_and(|it| it.id == *id);
+                Purpose::Reload(Reload {
+                    dry_run: *dry_run,
+                    text: NewText::Earlier(earlier),
+                    confirm: time_of(*confirm),
+                    takes_back: waits.then_some(*id),
+                    over_http: requester.over_http,
+                })
             }
             Change::Stage { app } => {
                 let files = Arc::new(self.basis.deployment.new_package(fds)?);
                 Purpose::Stage { app: app.clone(), files }
             }
-            Change::LeaveSafeMode | Change::LogLevel { .. } | Change::Session { .. } => {
-                Purpose::Verb
-            }
+            Change::LeaveSafeMode
+            | Change::LogLevel { .. }
+            | Change::Session { .. }
+            | Change::Confirm => Purpose::Verb,
         };
-        self.effects.audit(audit::requested(who, &what, report.id));
         let named = audit::named(&change).map(str::to_owned);
-        let config = matches!(purpose, Purpose::Reload { .. });
-        let before = Before {
-            facts: Facts::now(&self.basis, programs, named.as_deref()),
-            config: config.then(|| self.basis.config.text().to_owned()),
-        };
-        let (phase, until) = (Phase::Reaching(Goal::None), now + TIMEOUT);
-        let (who, recorded) = (who.to_owned(), ChangeState::Running);
-        let mut running = Running {
-            report,
-            who,
-            what,
-            purpose,
-            named,
-            before,
-            recorded,
-            confirmed,
-            phase,
-            until,
-        };
+        let mut running =
+            self.new_running((requester.who, what), (purpose, named, confirmed), programs, now);
         running.report.state = match change {
             Change::App { app, verb } if matches!(running.purpose, Purpose::Verb) => {
                 running.begin_verb(app, verb, programs, now)
@@ -201,12 +218,52 @@ impl Changes {
             Change::LogLevel { app, level } => running.set_log_level(&app, level, programs),
             Change::Session { session, values } => running.set_session(&session, &values, programs),
             Change::LeaveSafeMode => running.leave_safe_mode(programs, now),
+            Change::Confirm => running.confirm(&mut self.basis),
             _ => running.begin_planning(&mut self.basis, programs),
         };
+        Ok(self.run(running, programs, now))
+    }
+
+    /// Describes a change that is about to begin: who requests it, its phrase, its purpose, the app that it names, and whether the
+    /// kernel may restart.
+    pub(super) fn new_running(
+        &mut self,
+        (who, what): (&str, String),
+        (purpose, named, confirmed): (Purpose, Option<String>, bool),
+        programs: &Programs,
+        now: Instant,
+    ) -> Running {
+        self.made += 1;
+        info!(who, change = what, confirmed, "operator requested a change");
+        let report = ChangeReport {
+            id: self.made,
+            steps: Vec::new(),
+            notices: Vec::new(),
+            misconfigured: false,
+            state: ChangeState::Running,
+        };
+        self.effects.audit(audit::requested(who, &what, report.id));
+        let config = matches!(purpose, Purpose::Reload(_));
+        let before = Before {
+            facts: Facts::now(&self.basis, programs, named.as_deref()),
+            config: config.then(|| self.basis.config.text().to_owned()),
+        };
+        let (phase, until) = (Phase::Reaching(Goal::None), now + TIMEOUT);
+        let (who, recorded) = (who.to_owned(), ChangeState::Running);
+        Running { report, who, what, purpose, named, before, recorded, confirmed, phase, until }
+    }
+
+    /// Makes the first steps of a change. Returns its first report.
+    pub(super) fn run(
+        &mut self,
+        running: Running,
+        programs: &mut Programs,
+        now: Instant,
+    ) -> ChangeReport {
         let report = running.report.clone();
         self.running = Some(running);
         self.advance(programs, now);
-        Ok(report)
+        report
     }
 
     /// Waits no longer for a plan or a trial.
@@ -223,7 +280,7 @@ impl Changes {
     /// Whether a changed configuration is being applied.
     pub(crate) fn is_reloading(&self) -> bool {
         let reloads =
-            |running: &Running| matches!(running.purpose, Purpose::Reload { dry_run: false, .. });
+            |running: &Running| matches!(&running.purpose, Purpose::Reload(it) if !it.dry_run);
         self.is_busy() && self.running.as_ref().is_some_and(reloads)
     }
 
@@ -243,14 +300,27 @@ impl Changes {
         &self.basis.warnings
     }
 
+    /// The configurations that were applied.
+    pub(crate) fn history(&self) -> &History {
+        &self.basis.history
+    }
+
+    /// The configuration that was applied last.
+    pub(crate) fn config(&self) -> &Config {
+        &self.basis.config
+    }
+
     /// Why the last reload was refused, if it was.
     pub(crate) fn rejected(&self) -> Option<&str> {
         self.rejected.as_deref()
     }
 
-    /// When [`advance`](Self::advance) is due, if no program changes before.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.running.as_ref().map(|running| running.until)
+    /// When [`advance`](Self::advance) is due, or a configuration is to be taken back, if no program changes before.
+    pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
+        let running = self.running.as_ref().map(|running| running.until);
+        // While it waits for the end of another change or of safe mode, the end of these is an event.
+        let unconfirmed = self.basis.unconfirmed.as_ref().map(|it| it.until).filter(|it| *it > now);
+        running.into_iter().chain(unconfirmed).min()
     }
 
     /// Makes the next step of the change, if its time has come.
@@ -263,7 +333,7 @@ impl Changes {
             effects.audit(record);
         }
         if !matches!(running.report.state, ChangeState::Running | ChangeState::Watching) {
-            self.finish();
+            self.finish(now);
         }
     }
 
@@ -274,11 +344,11 @@ impl Changes {
             && running.report.state == ChangeState::Watching
         {
             running.report.state = ChangeState::Done;
-            self.finish();
+            self.finish(now);
         }
     }
 
-    fn finish(&mut self) {
+    fn finish(&mut self, now: Instant) {
         let Some(Running { report, what, purpose, .. }) = self.running.take() else { return };
         self.basis.deployment.end();
         let failure = match &report.state {
@@ -297,8 +367,14 @@ impl Changes {
                 None
             }
         };
-        if let Purpose::Reload { dry_run: false, new: None } = purpose {
-            self.rejected = failure;
+        if let Purpose::Reload(Reload { dry_run: false, text, takes_back, .. }) = purpose {
+            if let (Some(id), Some(why)) = (takes_back, &failure) {
+                self.not_taken_back(id, why, now);
+            }
+            let is_made = failure.is_none() && report.state != ChangeState::Unconfirmed;
+            if is_made || matches!(text, NewText::File) {
+                self.rejected = failure;
+            }
         }
         self.finished.push_back(report);
         if self.finished.len() > KEPT {

@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use config::{Config, Require};
 use control::operator::InactiveApp;
 use control::service::ServiceKind;
 
 use super::difference::{Fixed, Scope, Wanted};
+use super::history::Configuration;
 use crate::app::App;
 use crate::services::ServiceParts;
 
@@ -19,6 +22,28 @@ pub struct NewConfig {
     pub text: Arc<str>,
     /// The SHA-256 of the file that the user has seen.
     pub expected: Arc<str>,
+}
+
+/// An earlier text of the configuration, which is to return.
+#[derive(Debug, Clone)]
+pub struct EarlierConfig {
+    /// The text.
+    pub text: Arc<str>,
+    /// The text that was loaded last. The file has this text unless somebody edited the file since.
+    pub loaded: Arc<str>,
+    /// Whether the file is replaced also if somebody edited it. The edited text is kept beside the file.
+    pub force: bool,
+    /// Whether reserved keys must stay as they are, as over the HTTP interface.
+    pub keeps_reserved: bool,
+}
+
+/// A configuration that waits for its confirmation, as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredConfirmation {
+    /// The number of the configuration that returns without a confirmation.
+    pub before: u64,
+    /// The time from now on until it returns.
+    pub time: Duration,
 }
 
 /// A package and its signature, in sealed memory.
@@ -52,6 +77,8 @@ pub enum Source {
     Known(Box<Config>),
     /// A new text.
     New(NewConfig),
+    /// An earlier text.
+    Earlier(EarlierConfig),
     /// The file as it is now; and this package is put beside the installed one of the app.
     Staged(String, Arc<PackageFiles>),
 }
@@ -156,6 +183,29 @@ pub trait Deployment: fmt::Debug {
     /// # Errors
     /// Why it cannot be stored, as a phrase.
     fn store(&mut self, config: &Config) -> Result<(), String>;
+
+    /// Makes this configuration the file's again. Returns the file with the edited text if somebody edited the configuration since it
+    /// was loaded.
+    ///
+    /// # Errors
+    /// Why it cannot be stored, as a phrase: also that somebody edited the file and `earlier` does not force it.
+    fn restore(
+        &mut self,
+        config: &Config,
+        earlier: &EarlierConfig,
+    ) -> Result<Option<PathBuf>, String>;
+
+    /// Stores a configuration of the history, and removes the configurations with the numbers `dropped`.
+    ///
+    /// # Errors
+    /// Why it cannot be stored, as a phrase.
+    fn record(&mut self, kept: &Configuration, dropped: &[u64]) -> Result<(), String>;
+
+    /// Stores that the configuration waits for a confirmation, or that it does not.
+    ///
+    /// # Errors
+    /// Why it cannot be stored, as a phrase.
+    fn await_confirmation(&mut self, waiting: Option<StoredConfirmation>) -> Result<(), String>;
 
     /// Whether there is this version of the app's package.
     fn has_version(&self, app: &str, version: Version) -> bool;

@@ -50,6 +50,8 @@ pub struct AppStep {
     pub why: String,
     /// Whether the kernel hosts the app before or after the step, so that the kernel has to restart for it.
     pub in_kernel: bool,
+    /// Whether files of the app have changed, besides the configuration.
+    pub changes_files: bool,
     is_guard: bool,
 }
 
@@ -80,6 +82,7 @@ impl Difference {
             action: Action::Replace,
             why: "the operator promotes it".into(),
             in_kernel: true,
+            changes_files: false,
             is_guard: false,
         });
     }
@@ -212,6 +215,7 @@ impl Difference {
     fn compare(&mut self, old: &Present, new: &Wanted) {
         let specs = [&old.spec, &new.spec];
         let mut changed: Vec<&str> = old.spec.differ_for_process(&new.spec);
+        let of_spec = changed.len();
         match &new.files {
             Ok(files) => changed.extend(old.files.differ(files)),
             Err(why) if !changed.is_empty() => {
@@ -227,7 +231,12 @@ impl Difference {
         }
         if !changed.is_empty() && !old.is_stopped {
             let why = format!("changed: {}", changed.join(", "));
-            return self.step(old.spec.name(), Action::Replace, why, specs);
+            let changes_files = changed.len() > of_spec;
+            self.step(old.spec.name(), Action::Replace, why, specs);
+            if let Some(step) = self.steps.last_mut() {
+                step.changes_files = changes_files;
+            }
+            return;
         }
         changed.extend(old.spec.differ_while_running(&new.spec));
         if !changed.is_empty() && old.spec != new.spec {
@@ -247,6 +256,7 @@ impl Difference {
             action,
             why,
             in_kernel: specs.iter().any(|it| it.keys.host.is_in_kernel()),
+            changes_files: false,
             is_guard: specs.iter().any(|it| it.is_guard()),
         });
     }

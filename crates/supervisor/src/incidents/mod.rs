@@ -41,6 +41,11 @@ impl Incidents {
         self.0.borrow_mut().time = time;
     }
 
+    /// The time that was set last, in nanoseconds since 1970.
+    pub fn time(&self) -> u64 {
+        self.0.borrow().time
+    }
+
     /// The changes since the last call, for the store.
     pub fn take_changes(&self) -> Vec<Change> {
         std::mem::take(&mut self.0.borrow_mut().changes)

@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use control::app_report::AppReport;
-use control::change::{ChangeReport, ChangeRequest};
+use control::change::{ChangeReport, ChangeRequest, ConfigChange};
 use control::incident::{Incident, IncidentId};
 use control::northbound::TokenRecord;
 use control::operator::{OperatorReply, OperatorRequest, ProgramUsage, Status};
@@ -264,6 +264,27 @@ impl Monitor {
         }
     }
 
+    /// Requests the changes of the configuration from number `from` on, in ascending order.
+    ///
+    /// # Errors
+    /// The monitor does not reply, or refuses.
+    pub fn config_changes(&self, mut from: u64) -> Result<Vec<ConfigChange>, ClientError> {
+        let mut all: Vec<ConfigChange> = Vec::new();
+        loop {
+            let (reply, _) = self.request(&OperatorRequest::ConfigChanges { from })?;
+            let OperatorReply::ConfigChanges { changes, more } = reply else {
+                return Err(refusal(reply));
+            };
+            all.extend(changes);
+            match all.last() {
+                // Numbers that do not grow would lead to the same request again.
+                Some(last) if more && last.id >= from => from = last.id + 1,
+                _ if more => return Err(ClientError::Unexpected { peer: "the monitor" }),
+                _ => return Ok(all),
+            }
+        }
+    }
+
     /// Requests the incidents from number `from` on, in ascending order.
     ///
     /// # Errors
@@ -310,6 +331,7 @@ fn refusal(reply: OperatorReply) -> ClientError {
         | OperatorReply::RevokedUser { .. }
         | OperatorReply::Service
         | OperatorReply::Change(_)
+        | OperatorReply::ConfigChanges { .. }
         | OperatorReply::Sessions(_)
         | OperatorReply::Accounts { .. }
         | OperatorReply::Incidents { .. } => ClientError::Unexpected { peer: "the monitor" },
