@@ -41,7 +41,7 @@ pub fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
     let program = installation::program("rosemary-monitor", &installation::own_dir()?)?;
     let checked = monitor::provenance::monitor(&args.options, &program)?;
     let mut command = match &checked {
-        // The checked descriptor is executed, so nobody can exchange the file in between.
+        // The checked descriptor is executed, so the file cannot be exchanged in between.
         Some(file) => Command::new(format!("/proc/self/fd/{}", file.as_raw_fd())),
         None => Command::new(&program),
     };

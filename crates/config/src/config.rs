@@ -20,11 +20,11 @@ use super::orphans::Orphans;
 use super::position::{self, Position};
 use super::sessions::Sessions;
 use super::set::{self, SetFault};
+use super::start::{self, Verify};
 use super::supervision::{SafeMode, Supervision};
 use super::trust::{self, Trust};
 use super::value::Table;
 use super::zones::{self, Require};
-use super::start::{self, Verify};
 use super::{apps, ovsdb, policies, quotas};
 
 /// The apps that run if the operator names none, with the providers of the services that they name: the forwarder, and
@@ -76,7 +76,7 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// How complete the sandbox of each app must be.
     pub require: Require,
-    /// What becomes of files that are not those that were released; `None` for the default.
+    /// The reaction to files that differ from the release; `None` for the default.
     pub verify: Option<Verify>,
     /// When programs are restarted and held.
     pub supervision: Supervision,

@@ -5,7 +5,7 @@ use super::value::Table;
 /// The keys of `[start]`.
 pub const START_KEYS: [&str; 1] = ["verify"];
 
-/// What becomes of a file that is not the one that was released: `start.verify`.
+/// The reaction to a file that differs from the release: `start.verify`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verify {
     /// Nothing is checked.

@@ -181,7 +181,7 @@ pub enum Cause {
         /// Flow-mods per second for each switch; `None` if it was suspended.
         pace: Option<u32>,
     },
-    /// A file of the installation is not the one that was released.
+    /// A file of the installation differs from the release.
     DamagedFile {
         /// Its path.
         file: String,

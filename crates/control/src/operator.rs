@@ -211,7 +211,7 @@ pub struct Provenance {
     pub parts: Vec<ReleasePart>,
     /// The files, in the order of their paths.
     pub files: Vec<CheckedFile>,
-    /// What is wrong, as phrases.
+    /// The faults, as phrases.
     pub faults: Vec<String>,
 }
 

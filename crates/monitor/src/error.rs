@@ -138,14 +138,16 @@ pub enum StartError {
         /// The reason.
         why: Refused,
     },
-    /// A file of the installation is not the one that was released, and must be.
+    /// A file of the installation differs from the release, and the configuration forbids that.
     #[error("`verify` in [start] is \"require\", and {why}")]
     NotVerified {
         /// The problem, and a remedy.
         why: String,
     },
     /// Unsigned apps are allowed although all programs must be released ones.
-    #[error("--allow-unsigned is for development, and `verify` in [start] is \"require\"; remove one of the two")]
+    #[error(
+        "--allow-unsigned is for development, and `verify` in [start] is \"require\"; remove one of the two"
+    )]
     UnsignedUnderRequire,
     /// The release is older than the one before.
     #[error(

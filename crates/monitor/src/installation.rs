@@ -182,7 +182,7 @@ fn prefixes(own: &Path) -> impl Iterator<Item = &Path> {
     own.filter(|prefix| *prefix != Path::new(PREFIX)).into_iter().chain([Path::new(PREFIX)])
 }
 
-/// The root of the installation that contains the running program, if it is installed: the directory with `bin` and `libexec`. A
+/// The root of the installation that contains the running program: the directory with `bin` and `libexec`; `None` for a build. A
 /// program of the recovery copy belongs to the installation with that copy.
 ///
 /// # Errors

@@ -89,7 +89,7 @@ pub struct Options {
     /// machines then cannot use plain TCP
     #[arg(long)]
     pub allow_unsigned: bool,
-    /// Start an installed release that is older than one that ran before; see `verify` in [start]
+    /// Start a release that is older than the last one; see `verify` in [start]
     ///
     /// The next start accepts the older one, too.
     #[arg(long)]

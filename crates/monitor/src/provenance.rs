@@ -47,6 +47,9 @@ const MOST_FAULTS: usize = 100;
 const BEFORE: [&str; 3] =
     ["bin/rosemary", "libexec/rosemary/rosemary-verify", "libexec/rosemary/rosemary-monitor"];
 
+/// The directory of shipped apps and libraries, below the root.
+const OWN: &str = "lib/rosemary/";
+
 /// What to do about a file that cannot be replaced.
 const HINT: &str = "install Rosemary again; rosemary-verify shows all such files";
 
@@ -77,9 +80,9 @@ struct State {
 pub(crate) struct FileFault {
     /// Its path.
     pub(crate) file: String,
-    /// What was found, as a phrase.
+    /// The fault, as a phrase.
     pub(crate) found: String,
-    /// What was done, as a phrase.
+    /// The reaction, as a phrase.
     pub(crate) reaction: String,
 }
 
@@ -111,7 +114,8 @@ fn open(
 ) -> Result<Option<(Verify, Release, Vec<Finding>)>, StartError> {
     let root = installation::release_root()?;
     let is_signed = |root: &PathBuf| root.join(Part::Rosemary.signature()).exists();
-    let default = || if root.as_ref().is_some_and(is_signed) { Verify::Report } else { Verify::Off };
+    let default =
+        || if root.as_ref().is_some_and(is_signed) { Verify::Report } else { Verify::Off };
     let policy = config.verify.unwrap_or_else(default);
     if policy == Verify::Off {
         return Ok(None);
@@ -175,7 +179,9 @@ pub(crate) fn accept_number(state_dir: &Path, allow_downgrade: bool) -> Result<(
                     return Err(StartError::Downgrade { part: name, number, highest });
                 }
                 warn!(part = name, number, highest, "an older release runs than before");
-                checks.state().add_phrase(format!("release {number} of {name} is older than {highest}, which ran before"));
+                checks.state().add_phrase(format!(
+                    "release {number} of {name} is older than {highest}, which ran before"
+                ));
             }
             _ => _ = numbers.insert(name.to_owned(), number),
         }
@@ -388,7 +394,8 @@ impl Checks {
         match self.release.unlisted(part).first() {
             Some(finding) => {
                 let path = self.release.root().join(&finding.path).display().to_string();
-                let remedy = "move it away; `python-path` names directories with modules of your own";
+                let remedy =
+                    "move it away; `python-path` names directories with modules of your own";
                 self.fault(&path, finding.fault.to_string(), Some(remedy))
             }
             None => Ok(()),
@@ -410,12 +417,13 @@ impl Checks {
     }
 
     /// Checks the bytes of a shipped app. `None`: they are as released, or the policy lets them pass.
-    fn content(
-        &self,
-        path: &Path,
-        read: Result<&[u8], &io::Error>,
-    ) -> io::Result<Option<Vec<u8>>> {
-        let Some(entry) = self.relative(path).and_then(|it| self.release.entry(it)) else {
+    fn content(&self, path: &Path, read: Result<&[u8], &io::Error>) -> io::Result<Option<Vec<u8>>> {
+        let relative = self.relative(path);
+        let Some(entry) = relative.and_then(|it| self.release.entry(it)) else {
+            // An app of the operator's own, which a report does not judge. With `require` only packages may be such apps.
+            if self.policy != Verify::Require && !relative.is_some_and(|it| it.starts_with(OWN)) {
+                return Ok(None);
+            }
             let path = path.display().to_string();
             return self.fault(&path, "is not part of the release".into(), None).map(|()| None);
         };
@@ -470,7 +478,8 @@ impl Checks {
     /// Notes something that is not part of the release. An error with the policy `require`.
     fn fault(&self, path: &str, found: String, remedy: Option<&str>) -> io::Result<()> {
         let is_required = self.policy == Verify::Require;
-        let reaction = if is_required { "did not run it" } else { "used it, as verify is \"report\"" };
+        let reaction =
+            if is_required { "did not run it" } else { "used it, as verify is \"report\"" };
         let text = format!("{path} {found}; {}", remedy.unwrap_or(HINT));
         self.add(path.to_owned(), found, reaction.to_owned());
         if is_required { Err(io::Error::other(text)) } else { Ok(()) }
@@ -482,7 +491,12 @@ impl Checks {
         // A program that starts again and again makes one incident.
         let fault = FileFault { file, found, reaction };
         if !state.phrases.contains(&phrase) && state.faults.len() < MOST_FAULTS {
-            warn!(file = fault.file, found = fault.found, reaction = fault.reaction, "a file is not the released one");
+            warn!(
+                file = fault.file,
+                found = fault.found,
+                reaction = fault.reaction,
+                "a file is not the released one"
+            );
             state.faults.push(fault);
         }
         state.add_phrase(phrase);

@@ -4,9 +4,9 @@
 //! /usr                                      the root of an installation
 //!     lib/rosemary/MANIFEST                 its files and their digests (manifest.rs)
 //!     lib/rosemary/MANIFEST.minisig         the signature of the manifest
-//!     lib/rosemary/MANIFEST.python          the same for the environment of apps in Python, if it is installed
+//!     lib/rosemary/MANIFEST.python          the same for the environment of apps in Python
 //!     lib/rosemary/recovery/                the recovery copy: the same files again, with the manifests
-//! /etc/rosemary/release.pub                 the public key that signs releases
+//! /etc/rosemary/release.pub                 the public key that signs releases; for another root, below it
 //! ```
 //!
 //! `release.rs` opens and checks an installation, `recovery.rs` replaces a file, `tree.rs` reads and writes below a directory. The

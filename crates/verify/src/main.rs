@@ -12,18 +12,18 @@ use std::process::ExitCode;
 use rosemary_verify::{Error, Fault, Finding, Release, key_file, read_key};
 
 const HELP: &str = "\
-Checks that the files of an installation of Rosemary are those that were released.
+Compares the files of an installation of Rosemary with the signed manifest of the release.
 
 Usage: rosemary-verify [--heal] [--key FILE] [DIR]
 
   DIR         the root of the installation; without it, the one of this program, such as /usr
   --heal      replace damaged and missing files from DIR/lib/rosemary/recovery
-  --key FILE  the public key of the releases; without it, /etc/rosemary/release.pub, and DIR/etc/rosemary/release.pub
-              for a DIR that is neither /usr nor /usr/local
+  --key FILE  the public key of the releases; without it, DIR/etc/rosemary/release.pub, and /etc/rosemary/release.pub
+              if DIR is /usr
 
 It prints a line for each file that differs, and reads no configuration.
 
-Exit codes: 0 all files are those that were released, or are again; 1 the system refused to read something; 2 wrong
+Exit codes: 0 no file differs, or all of them were replaced; 1 the system refused to read something; 2 wrong
 usage; 3 a file differs; 4 the manifest, its signature or the public key is missing or damaged.
 ";
 
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
                 None => return wrong_usage(),
             },
             Some("--help" | "-h") => {
-                let _ = stdout().write_all(HELP.as_bytes()); // nobody reads it
+                let _ = stdout().write_all(HELP.as_bytes()); // a closed output is no failure
                 return ExitCode::SUCCESS;
             }
             Some("--version") => {

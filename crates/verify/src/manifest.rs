@@ -35,7 +35,7 @@ const MAX_WHOLE: usize = 64;
 
 const FORMAT: &str = "rosemary manifest 1";
 
-/// The permissions that a listed file may have: it is readable by its owner, and writable by nobody else.
+/// The permissions that a listed file may have: its owner can read it, and only its owner can write it.
 const POSSIBLE_MODES: u32 = 0o755;
 const READABLE: u32 = 0o400;
 
@@ -246,7 +246,7 @@ impl Manifest {
         for entry in &self.entries {
             let bad_mode = |mode: u32| mode & !POSSIBLE_MODES != 0 || mode & READABLE == 0;
             if entry.mode.is_some_and(bad_mode) {
-                return wrong(&entry.path, "others could write it, or nobody could read it");
+                return wrong(&entry.path, "others could write it, or its owner could not read it");
             }
             if entry.size > MAX_FILE || (entry.mode.is_none() && entry.size > MAX_PATH as u64) {
                 return wrong(&entry.path, "it is too long");

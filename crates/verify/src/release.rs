@@ -17,11 +17,11 @@ use crate::tree::{Fault, Tree, protected};
 /// Where the recovery copy is, below the root of an installation.
 pub const RECOVERY: &str = "lib/rosemary/recovery";
 
-/// Where the public key is, for installations in `/usr` and `/usr/local`; for others it is below their root.
+/// Where the public key is, for an installation in [`SYSTEM_ROOT`]; for others it is below their root.
 const KEY: &str = "/etc/rosemary/release.pub";
 
-/// The roots whose key is [`KEY`].
-const SYSTEM_ROOTS: [&str; 2] = ["/usr", "/usr/local"];
+/// The root where packages of distributions install.
+const SYSTEM_ROOT: &str = "/usr";
 
 /// The most bytes of a file with a public key.
 const MAX_KEY: u64 = 4096;
@@ -95,7 +95,7 @@ pub struct SignedManifest {
     pub sha256: String,
 }
 
-/// What was found about a file.
+/// A file that differs from the release.
 #[derive(Debug)]
 pub struct Finding {
     /// Its path below the root.
@@ -124,8 +124,8 @@ pub enum NotReplaced {
 
 /// Identifies the content of a file that has not changed lately: device, inode, size, and the times of the last changes.
 ///
-/// The time of the last change of the inode cannot be set back by whoever may write the file, only by who may set the clock of the
-/// system or write to its disk directly.
+/// Permission to write the file does not suffice to set the time of the inode's last change. That takes the right to set the clock, or
+/// to write to the disk directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp([i64; 7]);
 
@@ -153,11 +153,7 @@ pub struct Release {
 
 /// The file of the public key that signs the releases installed in `root`.
 pub fn key_file(root: &Path) -> PathBuf {
-    if SYSTEM_ROOTS.iter().any(|it| root == Path::new(it)) {
-        KEY.into()
-    } else {
-        root.join(KEY.trim_start_matches('/'))
-    }
+    if root == Path::new(SYSTEM_ROOT) { KEY.into() } else { root.join(KEY.trim_start_matches('/')) }
 }
 
 /// Reads a public key in minisign's form: a comment, and the key.
@@ -237,7 +233,7 @@ impl Release {
         &self.parts
     }
 
-    /// The manifest of this part, if it is installed.
+    /// The manifest of this part; `None` if the part is not installed.
     pub fn part(&self, part: Part) -> Option<&Manifest> {
         self.parts.iter().map(|it| &it.manifest).find(|it| it.part == part)
     }
@@ -356,7 +352,7 @@ fn signed(
         return Err(wrong(format!("the key {of} signed it, and releases are signed by {not}")));
     }
     parsed.verify(&text, key).map_err(|_| wrong("its signature does not fit".into()))?;
-    // Bytes that nobody has signed are not parsed.
+    // Bytes without a valid signature are not parsed.
     let malformed = |why| Error::Malformed { path: path.clone(), why };
     let manifest = Manifest::parse(&text).map_err(malformed)?;
     if manifest.part != part {
@@ -366,7 +362,7 @@ fn signed(
     Ok((SignedManifest { manifest, sha256 }, (text, signature)))
 }
 
-/// Replaces a manifest and its signature, as far as they differ, and reports both as one file.
+/// Replaces a manifest and its signature if they differ, and reports both as one file.
 fn replace_manifest(tree: &Tree, part: Part, (text, signature): &Files) -> Option<Finding> {
     let files = [(part.file().to_owned(), text), (part.signature(), signature)];
     let found = |path: &str| tree.read(path, MAX_MANIFEST);

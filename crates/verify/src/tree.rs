@@ -1,17 +1,17 @@
 //! Opens and replaces files below a directory, without ever following a symbolic link out of it.
 //!
-//! The system resolves each path (`openat2(2)`, Linux 5.6) and refuses one with a symbolic link in it. So a path of a manifest names
-//! the same file for all who read it.
+//! Each part of a path is opened by itself, and a symbolic link is refused. The monitor's list of system calls has no `openat2(2)`,
+//! which would do that in one call.
 
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fchmod, fsync, mkdirat, openat,
-    openat2, readlinkat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, fsync, mkdirat, openat, readlinkat,
+    renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -24,7 +24,7 @@ const CHUNK: usize = 256 * 1024;
 /// The permission bits that a file on disk may not have: others than its owner could write it.
 const WRITABLE: u32 = 0o022;
 
-/// Why a file is not the one that was released.
+/// How a file differs from the release.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// There is none.
@@ -56,8 +56,8 @@ pub enum Fault {
 impl From<Errno> for Fault {
     fn from(error: Errno) -> Self {
         match error {
-            Errno::NOENT | Errno::NOTDIR => Self::Missing,
-            Errno::LOOP | Errno::XDEV => Self::Kind,
+            Errno::NOENT => Self::Missing,
+            Errno::LOOP | Errno::XDEV | Errno::NOTDIR => Self::Kind,
             other => Self::System(other.into()),
         }
     }
@@ -73,7 +73,7 @@ pub(crate) trait Disk {
     fn link(&mut self, path: &str, target: &[u8]) -> io::Result<()>;
     /// Makes the content of a file durable.
     fn sync(&mut self, path: &str) -> io::Result<()>;
-    /// Reads a file of at most so many bytes.
+    /// Reads a file of at most `most` bytes.
     fn read(&mut self, path: &str, most: u64) -> io::Result<Vec<u8>>;
     /// Renames a file, in place of one with the new path.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
@@ -96,8 +96,16 @@ impl Tree {
 
     /// Opens a path below it with these flags.
     fn at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        openat2(&self.0, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+        let open = |dir: BorrowedFd<'_>, name: &str, flags: OFlags| {
+            let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            if name == ".." { Err(Errno::XDEV) } else { openat(dir, name, flags, Mode::empty()) }
+        };
+        let (dirs, name) = path.rsplit_once('/').unwrap_or((".", path));
+        let mut dir = open(self.0.as_fd(), ".", OFlags::PATH | OFlags::DIRECTORY)?;
+        for part in dirs.split('/') {
+            dir = open(dir.as_fd(), part, OFlags::PATH | OFlags::DIRECTORY)?;
+        }
+        open(dir.as_fd(), name, flags)
     }
 
     /// The directory of a path, and the path's last part.

@@ -70,7 +70,7 @@ pub(super) fn explained(cause: &Cause) -> (&'static str, &'static str) {
             "Correct the app that sends too much; `rosemary apps NAME` shows its rates.",
         ),
         Cause::DamagedFile { .. } => (
-            "A file of the installation is not the one that was released.",
+            "A file of the installation differs from the release.",
             "Find out who changed it; the reaction says whether it was replaced. If not, install Rosemary again.",
         ),
         Cause::Services => (

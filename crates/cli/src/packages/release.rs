@@ -1,7 +1,7 @@
 //! `rosemary release`: makes and signs the manifest of an installation, and its recovery copy.
 //!
 //! `make install` and `make deb` call `rosemary release make`. A release is signed with the key of its maker. Without one, the command
-//! signs with a new key, which it forgets: the installation can then be checked against changes after it was made, and nobody can sign
+//! signs with a new key, which it forgets: the installation can then be checked against later changes, and no other release can be signed
 //! another one with the same key.
 
 use std::collections::BTreeSet;

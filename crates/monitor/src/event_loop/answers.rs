@@ -95,9 +95,7 @@ impl EventLoop {
                 )
             }
             OperatorRequest::Usage => without(OperatorReply::Usage(self.usage())),
-            OperatorRequest::Provenance => {
-                without(OperatorReply::Provenance(provenance::report()))
-            }
+            OperatorRequest::Provenance => without(OperatorReply::Provenance(provenance::report())),
             OperatorRequest::Sessions => {
                 let sessions = self.supervisor.programs().session_reports();
                 without(OperatorReply::Sessions(sessions))

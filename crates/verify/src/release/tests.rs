@@ -181,7 +181,7 @@ fn each_flipped_byte_of_a_manifest_is_refused_and_replaced() {
 fn each_flipped_byte_of_a_signature_is_refused_and_replaced() {
     let installed = Installed::new(1);
     for part in Part::ALL {
-        // The first line is a comment that nobody signs and nothing reads.
+        // The first line is a comment without a signature, and unused.
         let good = fs::read(installed.root().join(part.signature())).unwrap();
         let signed = good.iter().position(|it| *it == b'\n').unwrap();
         flip_all(&installed, &part.signature(), signed);
@@ -354,7 +354,7 @@ fn key_that_others_can_replace_is_refused() {
 #[test]
 fn key_of_the_system_is_in_etc() {
     assert_eq!(key_file(Path::new("/usr")), Path::new("/etc/rosemary/release.pub"));
-    assert_eq!(key_file(Path::new("/usr/local")), Path::new("/etc/rosemary/release.pub"));
+    assert_eq!(key_file(Path::new("/usr/local")), Path::new("/usr/local/etc/rosemary/release.pub"));
     assert_eq!(key_file(Path::new("/opt/r")), Path::new("/opt/r/etc/rosemary/release.pub"));
 }
 
