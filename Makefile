@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help simulate build wasm python faucet ryu release install ui ui-test deb demo check publish-check loom test schemathesis hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
+.PHONY: help simulate build wasm python faucet ryu release install repro ui ui-test deb demo check publish-check loom test schemathesis hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -65,8 +65,15 @@ PREFIX ?= /usr/local
 BUILD ?= target/release
 
 # DESTDIR comes from the environment, as it may have letters that the shell would interpret.
-install: ## install what `make release`, `make python` and `make faucet` built: programs, apps, SDKs, manual, unit (PREFIX=/usr/local, DESTDIR=)
+install: ## install what `make release`, `make python` and `make faucet` built: programs, apps, SDKs, manual, unit (PREFIX=/usr/local, DESTDIR=, RELEASE_KEY= signs)
 	@etc/install.sh "$(BUILD)" "$(PREFIX)" "$${DESTDIR-}" target/python $(FAUCET)
+
+# The manifests are in the packages, which are compared bit for bit.
+repro: ## whether two builds make the same manifests of the release: an hour
+	@$(MAKE) deb CHECK=1
+	@for package in $(DEB)/rosemary_*.deb $(DEB)/rosemary-python_*.deb; do \
+	  dpkg-deb --fsys-tarfile $$package | tar --extract --to-stdout --wildcards './usr/lib/rosemary/MANIFEST*' | sha256sum; \
+	done
 
 # The page is built with Node.js; without it, `make build` makes a rosemary-northbound that says what is missing.
 ui: ## the web page, in target/ui/dist, which the next build contains; fetches packages of npm

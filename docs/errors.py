@@ -20,6 +20,7 @@ CRATES = {
     "cli": ("the commands", "correct what the text names, and try again"),
     "config": ("the configuration", "correct the file at this place"),
     "monitor": ("the start, and packages", "correct what the text names, and start again"),
+    "verify": ("the check of an installation", "install Rosemary again"),
     "package": ("packages", "build, sign and copy the package again"),
     "keys": ("keys and certificates", "make the keys again with `rosemary pki`"),
     "northbound": ("the HTTP interface", "`rosemary logs` has the details; the process starts again by itself"),

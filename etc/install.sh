@@ -10,9 +10,18 @@
 # PREFIX/lib/rosemary/librosemary_wanted.a   wanted flows for apps in C
 # PREFIX/lib/rosemary/python  the virtual environment for apps in Python and of Ryu, if there is one (etc/install-python.sh)
 # PREFIX/lib/rosemary/faucet  Faucet, if there is a virtual environment and Faucet
+# PREFIX/lib/rosemary/MANIFEST, MANIFEST.python, recovery   the manifests of the release and the recovery copy (docs/verified-start.md)
+# PREFIX/lib/rosemary/rosemary.toml   the configuration with the default of each key
+# PREFIX/etc/rosemary/release.pub     the key that signed the manifests; /etc/rosemary/release.pub if PREFIX is /usr
 # PREFIX/share/man            the manual pages of sections 1 and 5
 # PREFIX/include/rosemary     the headers for apps in C
 # PREFIX/share/rosemary/sdk   the sources of the SDK for apps in Rust, and the lock file with the versions of its packages
+#
+# Environment:
+#   RELEASE_KEY, RELEASE_PASSWORD_FILE   sign the manifests with this secret key of `rosemary key new`. Without a key, an installation
+#                  without DESTDIR is signed with a new key, which is forgotten, and one with DESTDIR is not signed.
+#   RELEASE        the number of the release, greater than that of all before; without it, it follows from the version
+#   RELEASE=none   make no manifest and no recovery copy
 set -euo pipefail
 
 (($# >= 3 && $# <= 5)) || { sed -n '2,5s/^# \?//p' "$0" >&2; exit 2; }
@@ -31,7 +40,7 @@ if [ -n "$destdir" ]; then
 fi
 to=$destdir$prefix
 
-programs=(rosemary-monitor rosemary-kernel rosemary-zone rosemary-security rosemary-log rosemary-storage rosemary-broker rosemary-ovsdb rosemary-northbound)
+programs=(rosemary-monitor rosemary-kernel rosemary-zone rosemary-security rosemary-log rosemary-storage rosemary-broker rosemary-ovsdb rosemary-northbound rosemary-verify)
 # The apps are the examples of their crate.
 mapfile -t apps < <(sed -n '/^\[\[example\]\]/{n;s/^name = "\(.*\)"/\1/p}' crates/apps/Cargo.toml)
 [ ${#apps[@]} -gt 0 ] || { echo "install: crates/apps/Cargo.toml names no app" >&2; exit 1; }
@@ -89,5 +98,33 @@ install -m 644 Cargo.lock LICENSE "$sdk"
 members=$(printf '"crates/%s", ' "${crates[@]}")
 sed -e '/^members = \[/,/^\]/c\members = ['"${members%, }"']' Cargo.toml > "$sdk/Cargo.toml"
 chmod -R u=rwX,go=rX "$sdk"
+
+install -m 644 etc/rosemary.toml "$to/lib/rosemary"
+sed "s|/usr/libexec|$prefix/libexec|" etc/verified-start.conf > "$to/share/doc/rosemary/verified-start.conf"
+chmod 644 "$to/share/doc/rosemary/verified-start.conf"
+
+# Makes the manifest of a part, with the number of the release if there is one.
+manifest() { "$build/rosemary" release make "$to" "$@" ${RELEASE:+--number "$RELEASE"} > /dev/null; }
+
+if [ "${RELEASE:-}" != none ]; then
+  files=(bin/rosemary bin/ofbench "${programs[@]/#/libexec/rosemary/}" lib/rosemary/rosemary.toml)
+  for app in "${apps[@]}"; do files+=("lib/rosemary/apps/${app//_/-}.so"); done
+  [ ! -f "$to/libexec/rosemary/rosemary-wasm" ] || files+=(libexec/rosemary/rosemary-wasm libexec/rosemary/rosemary-compile)
+  rm -rf "$to/lib/rosemary/recovery"
+  manifest "${files[@]/#/--file=}"
+  if [ -n "$python" ] && [ -x "$python/bin/python3" ]; then
+    etc/python-manifest.sh "$build/rosemary" "$to"
+  fi
+  key=$to/etc/rosemary/release.pub
+  [ "$prefix" != /usr ] || key=$destdir/etc/rosemary/release.pub
+  if [ -n "${RELEASE_KEY:-}" ]; then
+    "$build/rosemary" release sign "$to" --public "$key" --key "$RELEASE_KEY" \
+      ${RELEASE_PASSWORD_FILE:+--password-file "$RELEASE_PASSWORD_FILE"} > /dev/null
+  elif [ -z "$destdir" ]; then
+    "$build/rosemary" release sign "$to" --public "$key" --new-key > /dev/null
+  else
+    echo "install: the manifest is not signed, as RELEASE_KEY names no key" >&2
+  fi
+fi
 
 echo "install: Rosemary is in $to; next: $prefix/bin/rosemary doctor, then $prefix/bin/rosemary up"

@@ -88,6 +88,7 @@ mod tls;
 mod topology;
 mod trace;
 mod two_rosemarys;
+mod verified_start;
 mod wanted;
 mod wasm;
 mod wire;

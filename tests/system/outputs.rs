@@ -33,6 +33,7 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
         ("apps", &["apps"]),
         ("app", &["apps", "learning-switch"]),
         ("top", &["top"]),
+        ("provenance", &["status", "--provenance"]),
         ("orphans", &["flows", "--orphans"]),
         ("orphans", &["flows", "s1", "--orphans"]),
         ("incidents", &["incidents"]),

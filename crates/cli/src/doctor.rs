@@ -2,8 +2,10 @@
 //!
 //! The zone program confines itself as for an app, as the calling user, and reports the result. So the
 //! report is true for an app that starts now. For the limits, the command creates a cgroup and removes it. For sessions, it reserves processor
-//! time for a thread of its own. It also names the other users of the machine, who can reach the HTTP interface.
+//! time for a thread of its own. It also names the other users of the machine, who can reach the HTTP interface, and what the
+//! system does to protect the programs (`below.rs`).
 
+mod below;
 mod reservations;
 
 use std::fmt::Write as _;
@@ -16,6 +18,7 @@ use monitor::{installation, sandbox_probe};
 use serde::Serialize;
 use sys::sandbox::{Mechanism, MechanismState, Report};
 
+use self::below::Below;
 use self::reservations::Reservations;
 use crate::say;
 
@@ -53,6 +56,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let reservations = Reservations::find(&enforcement);
     let hidden = sys::process::read_other().err().map(|error| error.to_string());
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let below = Below::find(&zone.with_file_name("rosemary-monitor"));
     let others = other_users(&passwd, &[own_uid(), sudo_uid().unwrap_or(0)]);
     if args.json {
         #[derive(Serialize)]
@@ -63,6 +67,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             reservations: &'a Reservations,
             #[serde(skip_serializing_if = "Option::is_none")]
             processes_hidden: &'a Option<String>,
+            below: &'a Below,
             other_users: &'a [String],
         }
         let doctor = Doctor {
@@ -71,6 +76,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             limits: &limits,
             reservations: &reservations,
             processes_hidden: &hidden,
+            below: &below,
             other_users: &others,
         };
         say::data(format_args!("{}\n", serde_json::to_string_pretty(&doctor)?))?;
@@ -106,6 +112,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             );
         }
         text.push_str(&reservations.text());
+        text.push_str(&below.text());
         text.push_str(&users_text(&others));
         say::data(text)?;
     }

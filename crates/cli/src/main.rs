@@ -24,6 +24,7 @@ use rosemary_cli::incidents::{self, IncidentsArgs};
 use rosemary_cli::logs::{self, LogsArgs};
 use rosemary_cli::ofp::{self, OfpArgs};
 use rosemary_cli::packages::key::{self, KeyCommand};
+use rosemary_cli::packages::release::{self, ReleaseCommand};
 use rosemary_cli::pki::{self, PkiArgs};
 use rosemary_cli::ports::{self, PortsArgs};
 use rosemary_cli::ryu::{self, RyuArgs};
@@ -150,6 +151,9 @@ enum Command {
     /// Create the keys that sign your apps
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Make and sign the manifest of an installation, for a verified start
+    #[command(subcommand)]
+    Release(ReleaseCommand),
     /// Save the configuration, keys, packages and storage in one encrypted file
     Backup(BackupArgs),
     /// Put the contents of a backup in their places; Rosemary must not run
@@ -230,6 +234,7 @@ fn main() -> ExitCode {
         Command::Ryu(args) => ryu::run(args),
         Command::Faucet(args) => faucet::run(args),
         Command::Key(command) => key::run(command).map(|()| ExitCode::SUCCESS),
+        Command::Release(command) => release::run(command).map(|()| ExitCode::SUCCESS),
         Command::Backup(args) => backup::backup(args).map(|()| ExitCode::SUCCESS),
         Command::Restore(args) => backup::restore(args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(args),

@@ -3,6 +3,8 @@
 //! The monitor reports the programs, and the kernel, over a connection of its own, the switches. If only
 //! the kernel does not reply, the command shows the programs.
 
+mod provenance;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -65,6 +67,9 @@ pub struct StatusArgs {
     /// Show all columns, however wide
     #[arg(long)]
     pub wide: bool,
+    /// Show which files were checked before they ran, instead; exit code 3 if one is not the released one
+    #[arg(long)]
+    pub provenance: bool,
     /// The instance to query.
     #[command(flatten)]
     pub instance: InstancePaths,
@@ -76,6 +81,9 @@ pub struct StatusArgs {
 /// Rosemary is not running or does not answer, or the output cannot be written.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let monitor = client::connect(&args.instance)?;
+    if args.provenance {
+        return provenance::show(&monitor.provenance()?, args.json, args.wide);
+    }
     let report = Report::query(&monitor)?;
     if let Some(why) = &report.switches_error {
         say::error(&anyhow!("{why}").context("cannot query the switches"));

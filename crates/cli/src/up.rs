@@ -3,6 +3,7 @@
 //! The monitor replaces this process with exec, so that signals from the terminal or systemd reach it directly and no process
 //! must forward them.
 
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
@@ -38,7 +39,13 @@ pub fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
         return check(&args.options);
     }
     let program = installation::program("rosemary-monitor", &installation::own_dir()?)?;
-    let error = Command::new(&program).args(args.options.to_args()).exec();
+    let checked = monitor::provenance::monitor(&args.options, &program)?;
+    let mut command = match &checked {
+        // The checked descriptor is executed, so the file cannot be exchanged in between.
+        Some(file) => Command::new(format!("/proc/self/fd/{}", file.as_raw_fd())),
+        None => Command::new(&program),
+    };
+    let error = command.arg0(&program).args(args.options.to_args()).exec();
     Err(error).with_context(|| format!("cannot execute {}", program.display()))
 }
 

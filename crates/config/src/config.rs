@@ -20,6 +20,7 @@ use super::orphans::Orphans;
 use super::position::{self, Position};
 use super::sessions::Sessions;
 use super::set::{self, SetFault};
+use super::start::{self, Verify};
 use super::supervision::{SafeMode, Supervision};
 use super::trust::{self, Trust};
 use super::value::Table;
@@ -31,9 +32,10 @@ use super::{apps, ovsdb, policies, quotas};
 pub const DEFAULT_APPS: [&str; 2] = ["forwarding", "stats"];
 
 /// The keys at the top.
-pub const TOP_KEYS: [&str; 12] = [
+pub const TOP_KEYS: [&str; 13] = [
     "controller",
     "zones",
+    "start",
     "supervision",
     "safe-mode",
     "storage",
@@ -74,6 +76,8 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// How complete the sandbox of each app must be.
     pub require: Require,
+    /// The reaction to files that differ from the release; `None` for the default.
+    pub verify: Option<Verify>,
     /// When programs are restarted and held.
     pub supervision: Supervision,
     /// When safe mode begins, and what runs in it.
@@ -223,6 +227,7 @@ impl Config {
             state_dir,
             require,
             hang,
+            verify: start::read(&top),
             supervision: Supervision::read(&top),
             safe_mode: SafeMode::read(&top),
             quotas: quotas::read(&top),

@@ -40,6 +40,7 @@ mod role;
 mod sessions;
 mod set;
 mod shipped;
+mod start;
 mod suggestion;
 mod supervision;
 mod trust;
@@ -70,6 +71,7 @@ pub use rights::{Granted, SERVE_HTTP, ServiceRight};
 pub use role::{Need, Role};
 pub use sessions::{SESSIONS_KEYS, SessionConfig, Sessions};
 pub use set::{Fault, SetFault};
+pub use start::{START_KEYS, Verify};
 pub use suggestion::nearest;
 pub use supervision::{
     RESTART_KEYS, RestartKeys, RestartPolicy, SAFE_MODE_KEYS, SUPERVISION_KEYS, SafeMode,

@@ -181,6 +181,11 @@ pub enum Cause {
         /// Flow-mods per second for each switch; `None` if it was suspended.
         pace: Option<u32>,
     },
+    /// A file of the installation differs from the release.
+    DamagedFile {
+        /// Its path.
+        file: String,
+    },
     /// Several services failed within a short time.
     Services,
     /// Rosemary entered safe mode.
@@ -222,6 +227,7 @@ impl fmt::Display for Cause {
             Self::OtherController { switch } => {
                 return write!(f, "another controller commands switch {switch}");
             }
+            Self::DamagedFile { file } => return write!(f, "{file} is not the released file"),
             Self::LimitedByApp { by, pace: None } => return write!(f, "suspended by {by}"),
             Self::LimitedByApp { by, pace: Some(pace) } => {
                 return write!(f, "throttled to {pace} flow-mods/s by {by}");

@@ -81,6 +81,8 @@ pub enum OperatorRequest {
         /// The name in the certificates.
         name: String,
     },
+    /// Report which files were checked before they ran. Answered by [`OperatorReply::Provenance`].
+    Provenance,
     /// Report the sessions. Answered by [`OperatorReply::Sessions`].
     Sessions,
     /// Report the accounts since a time. Answered by [`OperatorReply::Accounts`].
@@ -115,6 +117,7 @@ impl OperatorRequest {
             | Self::Config
             | Self::ConfigChanges { .. }
             | Self::Tokens
+            | Self::Provenance
             | Self::Sessions
             | Self::Accounts { .. }
             | Self::RevokeToken { .. }
@@ -176,6 +179,8 @@ pub enum OperatorReply {
         /// not have the user.
         before: Option<u64>,
     },
+    /// The files that were checked before they ran.
+    Provenance(Provenance),
     /// The sessions: `system`, `best-effort`, and the configured ones in their order.
     Sessions(Vec<SessionReport>),
     /// Accounts in the order of sessions and members.
@@ -204,6 +209,72 @@ pub enum OperatorReply {
         /// The reason, as a phrase.
         why: String,
     },
+}
+
+/// Which files of the installation were checked before they ran, and with which result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The policy: `require`, `report` or `off`.
+    pub verify: String,
+    /// The root of the installation; `None` if nothing is checked.
+    pub root: Option<String>,
+    /// The key that signed the manifests; `None` if nothing is checked.
+    pub key: Option<String>,
+    /// The parts of the release.
+    pub parts: Vec<ReleasePart>,
+    /// The files, in the order of their paths.
+    pub files: Vec<CheckedFile>,
+    /// The faults, as phrases.
+    pub faults: Vec<String>,
+}
+
+/// A part of a release.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleasePart {
+    /// Its name: `rosemary` or `python`.
+    pub name: String,
+    /// The number of the release.
+    pub number: u64,
+    /// The SHA-256 of the manifest, in hexadecimal digits.
+    pub sha256: String,
+    /// The number of its files.
+    pub files: usize,
+}
+
+/// A file that was checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckedFile {
+    /// Its path below the root.
+    pub path: String,
+    /// The SHA-256 in the manifest, in hexadecimal digits.
+    pub sha256: String,
+    /// The result of the last check.
+    pub state: FileState,
+}
+
+/// The result of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileState {
+    /// It is the released file.
+    Released,
+    /// It was replaced from the recovery copy, and is the released file now.
+    Replaced,
+    /// It is not the released file and could not be replaced; the file of the recovery copy runs instead.
+    Copy,
+    /// It is not the released file.
+    Changed,
+}
+
+impl std::fmt::Display for FileState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Released => "released",
+            Self::Replaced => "replaced",
+            Self::Copy => "copy",
+            Self::Changed => "changed",
+        })
+    }
 }
 
 /// The state of a program, in one word for the operator.

@@ -138,6 +138,30 @@ pub enum StartError {
         /// The reason.
         why: Refused,
     },
+    /// A file of the installation differs from the release, and the configuration forbids that.
+    #[error("`verify` in [start] is \"require\", and {why}")]
+    NotVerified {
+        /// The problem, and a remedy.
+        why: String,
+    },
+    /// Unsigned apps are allowed although all programs must be released ones.
+    #[error(
+        "--allow-unsigned is for development, and `verify` in [start] is \"require\"; remove one of the two"
+    )]
+    UnsignedUnderRequire,
+    /// The release is older than the one before.
+    #[error(
+        "release {number} of {part} is older than {highest}, which ran before; install the newer one again, or start once with \
+         --allow-downgrade"
+    )]
+    Downgrade {
+        /// The part of the release.
+        part: &'static str,
+        /// Its number.
+        number: u64,
+        /// The highest number that ran.
+        highest: u64,
+    },
     /// Unsigned apps are allowed together with connections from anywhere.
     #[error(
         "--allow-unsigned is for development, and plain TCP is allowed from anywhere (`plain`), so any \
@@ -403,6 +427,7 @@ impl StartError {
             | Self::NoPython { .. }
             | Self::NoRyu { .. }
             | Self::UnsignedFromAnywhere
+            | Self::UnsignedUnderRequire
             | Self::Granted { .. }
             | Self::TooManyApps { .. }
             | Self::SameAddress { .. }

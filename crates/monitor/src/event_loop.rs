@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant, SystemTime};
 
+use control::incident::{Cause, Evidence, Program};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::process::Usage;
 use tracing::info;
@@ -24,6 +25,7 @@ use crate::incident_store::IncidentStore;
 use crate::northbound::SharedInput;
 use crate::notify::{Condition, ServiceManager, Stage};
 use crate::processes::{Port, Processes};
+use crate::provenance::{self, FileFault};
 use crate::signals::Signals;
 use crate::watch::Watch;
 use config::Limits;
@@ -195,7 +197,19 @@ impl EventLoop {
             let events = self.processes.carry_out(others, now);
             self.decide_all(events, now);
         }
+        self.record_faults();
         self.incidents.write();
+    }
+
+    /// Makes an incident of each file of the installation that was found to differ.
+    fn record_faults(&self) {
+        for FileFault { file, found, reaction } in provenance::take_faults() {
+            let incidents = self.incidents.incidents();
+            let evidence = Evidence::fact(format!("it {found}"));
+            let id = incidents.open(Program::monitor(), Cause::DamagedFile { file }, evidence);
+            incidents.reaction(id, reaction);
+            incidents.close(id, None);
+        }
     }
 
     fn decide_all(&mut self, events: Vec<(ProgramId, ProcessEvent)>, now: Instant) {

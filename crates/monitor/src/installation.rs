@@ -190,6 +190,22 @@ fn prefixes(own: &Path) -> impl Iterator<Item = &Path> {
     own.filter(|prefix| *prefix != Path::new(PREFIX)).into_iter().chain([Path::new(PREFIX)])
 }
 
+/// The root of the installation that contains the running program: the directory with `bin` and `libexec`; `None` for a build. A
+/// program of the recovery copy belongs to the installation with that copy.
+///
+/// # Errors
+/// The system does not report the running program.
+pub fn release_root() -> Result<Option<PathBuf>, StartError> {
+    Ok(root_of(&own_dir()?).map(Path::to_owned))
+}
+
+fn root_of(own: &Path) -> Option<&Path> {
+    let levels = |tail: &str| own.ends_with(tail).then(|| tail.split('/').count());
+    let root = own.ancestors().nth(levels("bin").or_else(|| levels(LIBEXEC))?)?;
+    let is_copy = root.ends_with(verify::RECOVERY);
+    root.ancestors().nth(if is_copy { verify::RECOVERY.split('/').count() } else { 0 })
+}
+
 /// The directories in which the virtual environment for apps in Python may be.
 ///
 /// # Errors
@@ -272,6 +288,15 @@ mod tests {
         assert_eq!(of("/usr/local/libexec/rosemary"), [Path::new("/usr/local"), Path::new("/usr")]);
         assert_eq!(of("/usr/bin"), [Path::new("/usr")]);
         assert_eq!(of("/home/me/rosemary/target/debug"), [Path::new("/usr")]);
+    }
+
+    #[test]
+    fn recovery_copy_belongs_to_its_installation() {
+        let of = |own: &'static str| root_of(Path::new(own)).map(Path::to_owned);
+        assert_eq!(of("/usr/bin"), Some("/usr".into()));
+        assert_eq!(of("/opt/r/libexec/rosemary"), Some("/opt/r".into()));
+        assert_eq!(of("/usr/lib/rosemary/recovery/libexec/rosemary"), Some("/usr".into()));
+        assert_eq!(of("/home/me/rosemary/target/debug"), None);
     }
 
     #[test]

@@ -26,6 +26,7 @@
 //! | `hosting/` | what each hosting needs on this machine: programs, files, sockets |
 //! | `packages/`, `one_shot.rs` | installed packages; a child process that answers one request |
 //! | `check.rs`, `choice.rs`, `overrides.rs`, `numbers.rs` | checks of what the operator chose; which apps run, also by decisions of operators; their numbers |
+//! | `provenance.rs` | checks of the installation's files before they run |
 //! | `machine.rs` | the resources of this machine that sessions reserve |
 //! | `notify.rs` | reports to systemd |
 //! | `listen.rs`, `keys.rs`, `runtime_dir.rs`, `state_dir.rs`, `lock.rs`, `installation.rs`, `users.rs`, `signals.rs`, `options.rs` | what exists before the loop begins |
@@ -68,6 +69,7 @@ pub mod options;
 mod overrides;
 pub mod packages;
 mod processes;
+pub mod provenance;
 mod remedy;
 mod runtime_dir;
 pub mod sandbox;
@@ -294,6 +296,7 @@ fn northbound_input(
 pub fn run(options: &Options) -> Result<bool, StartError> {
     let system = |what| move |source| StartError::System { what, source };
     let config = Config::load(options.instance.config.as_deref())?;
+    provenance::begin(options, &config)?;
     let installation = Installation::find()?;
     let state_dir = options.state.resolve(&config)?;
     let dir = options.instance.resolve(&config)?;
@@ -312,6 +315,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     };
     let Started { config, history, unconfirmed } =
         config_store::start(config, state.path(), same_dirs);
+    provenance::accept_number(state.path(), options.allow_downgrade)?;
     let overrides = Overrides::load(state.path())?;
     let (store, version) = (&Store::of(state.path()), None);
     let around = Circumstances {

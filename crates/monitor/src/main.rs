@@ -30,6 +30,7 @@ struct Command {
 }
 
 fn main() -> ExitCode {
+    sys::program::name_process();
     let command = Command::parse();
     let confined =
         if command.options.unconfined { Ok(()) } else { sys::sandbox::confine_monitor() };

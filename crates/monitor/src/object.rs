@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use sys::digest::sealed_with_sha256;
 
 use crate::installation::read_object;
+use crate::provenance;
 use supervisor::effects::Fd;
 
 /// A file that changed so recently may change again without a change of its times.
@@ -144,7 +145,10 @@ impl ObjectFile {
         let copy = if let Some(known) = known {
             known
         } else {
-            let (object, sha256) = sealed_with_sha256(app, &read_object(&self.path)?)?;
+            let (object, sha256) = {
+                let content = provenance::content(&self.path, read_object(&self.path))?;
+                sealed_with_sha256(app, &content)?
+            };
             SealedObject { stamp: found, sha256, object: object.into() }
         };
         Ok(&self.copy.insert(copy).sha256)

@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,6 +12,7 @@ use serde::de::DeserializeOwned;
 use sys::channel::{Channel, ChannelError};
 use sys::process::{Child, Outputs, PidNamespace};
 
+use crate::provenance;
 use supervisor::program::Executable;
 
 /// The time for the start, a few namespaces, the request and the reply.
@@ -41,8 +41,8 @@ impl OneShot {
     ) -> io::Result<Self> {
         let name = executable.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (channel, theirs) = Channel::passing_pair()?;
-        let mut command = Command::new(&executable.path);
-        command.args(&executable.args).env_clear().current_dir("/");
+        let (mut command, _checked) = provenance::command(executable)?;
+        command.env_clear().current_dir("/");
         let (child, outputs) = Child::spawn_with(PidNamespace::find(), &mut command, theirs)?;
         channel.send(request, fds).map_err(io::Error::other)?;
         let until = Instant::now() + TIMEOUT;

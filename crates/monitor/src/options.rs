@@ -89,6 +89,11 @@ pub struct Options {
     /// machines then cannot use plain TCP
     #[arg(long)]
     pub allow_unsigned: bool,
+    /// Start a release that is older than the last one; see `verify` in [start]
+    ///
+    /// The next start accepts the older one, too.
+    #[arg(long)]
+    pub allow_downgrade: bool,
     /// For development: apply the configuration again when the file of an app changes, as `rosemary reload` does
     ///
     /// The app starts again with its new file. If the file does not load, because of a syntax error for example, the running app stays.
@@ -192,6 +197,9 @@ impl Options {
         }
         if self.allow_unsigned {
             args.push("--allow-unsigned".into());
+        }
+        if self.allow_downgrade {
+            args.push("--allow-downgrade".into());
         }
         if self.watch {
             args.push("--watch".into());
@@ -399,7 +407,7 @@ pub(crate) mod tests {
     #[test]
     fn to_args_gives_the_same_options() {
         let args = "--listen 127.0.0.1:6653 --listen [::1]:6633 --plain never --tls-dir /tmp/k \
-                    --workers 2 --openflow 1.3,1.5 --app a:user --app b --safe-mode --allow-unsigned --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
+                    --workers 2 --openflow 1.3,1.5 --app a:user --app b --safe-mode --allow-unsigned --allow-downgrade --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
         let args: Vec<&str> = args.split_whitespace().collect();
         let options = parse(&args).unwrap();
         assert_eq!(options.plain, Some(PlainTcp::Never));

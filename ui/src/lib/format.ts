@@ -62,7 +62,7 @@ export function limitValue(limit: string, value: number | null): string {
 export const limitName = (limit: string): string => limit.replaceAll('-', ' ').replace('cpu', 'processor').replace(' per second', '/s');
 
 /** The cause of an incident, as a phrase. */
-export function cause(it: { kind: string; signal?: number; code?: number; limit?: string; summary?: string; switch?: string; flows?: number; address?: string; message?: string }): string {
+export function cause(it: { kind: string; signal?: number; code?: number; limit?: string; summary?: string; switch?: string; flows?: number; address?: string; message?: string; file?: string }): string {
   switch (it.kind) {
     case 'signal':
       return `signal ${it.signal}`;
@@ -80,6 +80,8 @@ export function cause(it: { kind: string; signal?: number; code?: number; limit?
       return `switch ${it.switch} does not carry out ${it.message}`;
     case 'refused-switch':
       return `refused ${it.address} as switch ${it.switch}`;
+    case 'damaged-file':
+      return `${it.file} is not the released file`;
     default:
       return it.kind.replaceAll('-', ' ');
   }

@@ -69,6 +69,10 @@ pub(super) fn explained(cause: &Cause) -> (&'static str, &'static str) {
             "An app with the right to do so throttled or suspended the app.",
             "Correct the app that sends too much; `rosemary apps NAME` shows its rates.",
         ),
+        Cause::DamagedFile { .. } => (
+            "A file of the installation differs from the release.",
+            "Find out who changed it; the reaction says whether it was replaced. If not, install Rosemary again.",
+        ),
         Cause::Services => (
             "Several services failed within a short time, and all programs were restarted.",
             "Look for their common cause in the incidents before, such as a full disk or exhausted memory.",
@@ -122,6 +126,7 @@ mod tests {
             Cause::OtherController { switch: "00:00:00:00:00:00:00:01".into() },
             Cause::Reported { summary: "a host moved although its former port is up".into() },
             Cause::LimitedByApp { by: "protection".into(), pace: Some(100) },
+            Cause::DamagedFile { file: "/usr/lib/rosemary/apps/forwarding.so".into() },
             Cause::Services,
             Cause::SafeMode,
             Cause::Rollback,

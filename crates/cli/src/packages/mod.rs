@@ -6,6 +6,7 @@
 //! | [`key`] | developers | creates and shows a key pair |
 //! | [`build`] | developers | compiles an app and packages it |
 //! | [`sign`] | developers | signs a package |
+//! | [`release`] | makers of releases | makes and signs the manifest of an installation |
 //! | [`install`] | operators | verifies, installs, removes and lists packages |
 //! | `descriptor` | developers | reads the name and the version that an object states |
 //! | `password` | | reads a key's password, refuses a weak new one |
@@ -19,5 +20,6 @@ mod descriptor;
 pub mod install;
 pub mod key;
 pub(crate) mod password;
+pub mod release;
 pub mod sign;
 mod version;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use config::{
     APP_KEYS, CONTROLLER_KEYS, Config, LIMITS_KEYS, LOG_KEYS, NORTHBOUND_KEYS, RESTART_KEYS,
-    SAFE_MODE_KEYS, SESSIONS_KEYS, STORAGE_KEYS, SUPERVISION_KEYS, TOP_KEYS, TRUST_KEYS,
-    ZONES_KEYS,
+    SAFE_MODE_KEYS, SESSIONS_KEYS, START_KEYS, STORAGE_KEYS, SUPERVISION_KEYS, TOP_KEYS,
+    TRUST_KEYS, ZONES_KEYS,
 };
 use control::app::AppId;
 use control::session::SESSION_KEYS;
@@ -38,7 +38,7 @@ const OTHER: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO4";
 
 /// A key of a table that occurs once, another value than the default, and the outcome.
 #[rustfmt::skip]
-const TABLES: [(&str, &str, &str, Outcome); 48] = [
+const TABLES: [(&str, &str, &str, Outcome); 49] = [
     ("controller", "listen", "[\"127.0.0.1:7000\"]", Refused),
     ("controller", "vtep-listen", "[\"127.0.0.1:7004\"]", Refused),
     ("controller", "openflow", "[\"1.3\"]", Refused),
@@ -55,6 +55,7 @@ const TABLES: [(&str, &str, &str, Outcome); 48] = [
     ("controller", "state-dir", "\"/other/state\"", Refused),
     ("zones", "require", "\"full\"", Refused),
     ("zones", "hang-seconds", "9", Apps),
+    ("start", "verify", "\"report\"", Refused),
     ("supervision", "min-run-seconds", "2", Refused),
     ("supervision", "longest-pause-seconds", "31", Refused),
     ("supervision", "restarts", "7", Refused),
@@ -230,6 +231,7 @@ fn change_of_each_key_of_a_table_is_applied_or_refused_by_name() {
     let tables: [(&str, &[&str]); 8] = [
         ("controller", &CONTROLLER_KEYS),
         ("zones", &ZONES_KEYS),
+        ("start", &START_KEYS),
         ("supervision", &SUPERVISION_KEYS),
         ("safe-mode", &SAFE_MODE_KEYS),
         ("storage", &STORAGE_KEYS),

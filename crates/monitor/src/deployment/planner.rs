@@ -96,6 +96,7 @@ impl Planner {
             ("workers", shown(&options.workers(config))),
             ("[controller]", shown(&config.tuning)),
             ("zones.require", shown(&config.require)),
+            ("start.verify", shown(&config.verify)),
             ("[storage]", shown(&(config.quotas.storage_bytes, config.quotas.storage_keys))),
             ("[log]", shown(&config.quotas.log_bytes)),
             ("[[ovsdb]]", shown(&config.ovsdb)),

@@ -17,6 +17,7 @@ use super::EventLoop;
 use crate::admin_server::OperatorId;
 use crate::northbound::{self, NorthboundInput, Revocation};
 use crate::processes::MESSAGES_PER_TURN;
+use crate::provenance;
 
 /// Why there are no tokens.
 const NO_NORTHBOUND: &str = "the HTTP interface is switched off; start Rosemary without --no-northbound, and with `enabled = true` \
@@ -94,6 +95,7 @@ impl EventLoop {
                 )
             }
             OperatorRequest::Usage => without(OperatorReply::Usage(self.usage())),
+            OperatorRequest::Provenance => without(OperatorReply::Provenance(provenance::report())),
             OperatorRequest::Sessions => {
                 let sessions = self.supervisor.programs().session_reports();
                 without(OperatorReply::Sessions(sessions))
@@ -238,7 +240,9 @@ impl EventLoop {
             uptime_seconds: f64::from(u32::try_from(uptime / 100).unwrap_or(u32::MAX)) / 10.0,
         };
         let stored = [self.incidents.not_stored(), self.accounts.not_stored()];
-        self.supervisor.status(monitor, stored.into_iter().flatten(), now)
+        let mut status = self.supervisor.status(monitor, stored.into_iter().flatten(), now);
+        status.warnings.extend(provenance::faults());
+        status
     }
 
     fn usage(&self) -> Vec<ProgramUsage> {

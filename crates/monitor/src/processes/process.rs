@@ -4,7 +4,6 @@
 //! shell.
 
 use std::io;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use config::Limits;
@@ -18,6 +17,7 @@ use sys::process::{Child, Exit, Usage, processor_time};
 use tracing::warn;
 
 use super::output::Output;
+use crate::provenance;
 use crate::usage::Enforcement;
 use supervisor::effects::Spawn;
 use supervisor::program::ProgramKind;
@@ -66,8 +66,7 @@ impl Process {
         // A dot cannot be part of an app's name.
         let second = if spawn.is_in_second_group { ".2" } else { "" };
         let (ours, theirs) = Channel::passing_pair()?;
-        let mut command = Command::new(&executable.path);
-        command.args(&executable.args);
+        let (mut command, _checked) = provenance::command(executable)?;
         command.env_clear().current_dir("/");
         command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
         command.env(sys::log::VARIABLE, sys::log::for_children());

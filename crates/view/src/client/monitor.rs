@@ -8,7 +8,7 @@ use control::app_report::AppReport;
 use control::change::{ChangeReport, ChangeRequest, ConfigChange};
 use control::incident::{Incident, IncidentId};
 use control::northbound::TokenRecord;
-use control::operator::{OperatorReply, OperatorRequest, ProgramUsage, Status};
+use control::operator::{OperatorReply, OperatorRequest, ProgramUsage, Provenance, Status};
 use control::session::SessionReport;
 use sdk::services::Service;
 use serde::Serialize;
@@ -84,6 +84,17 @@ impl Monitor {
     pub fn usage(&self) -> Result<Vec<ProgramUsage>, ClientError> {
         match self.request(&OperatorRequest::Usage)? {
             (OperatorReply::Usage(usage), _) => Ok(usage),
+            (reply, _) => Err(refusal(reply)),
+        }
+    }
+
+    /// Requests which files were checked before they ran.
+    ///
+    /// # Errors
+    /// The monitor does not reply, or refuses.
+    pub fn provenance(&self) -> Result<Provenance, ClientError> {
+        match self.request(&OperatorRequest::Provenance)? {
+            (OperatorReply::Provenance(provenance), _) => Ok(provenance),
             (reply, _) => Err(refusal(reply)),
         }
     }
@@ -332,6 +343,7 @@ fn refusal(reply: OperatorReply) -> ClientError {
         | OperatorReply::Service
         | OperatorReply::Change(_)
         | OperatorReply::ConfigChanges { .. }
+        | OperatorReply::Provenance(_)
         | OperatorReply::Sessions(_)
         | OperatorReply::Accounts { .. }
         | OperatorReply::Incidents { .. } => ClientError::Unexpected { peer: "the monitor" },
