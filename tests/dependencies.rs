@@ -48,6 +48,11 @@ const SAME_FLOOR: [(&str, &str, &str); 8] = [
     ("northbound", "metrics", "one of its routes is the text for Prometheus"),
     ("northbound", "view", "its answers are those of the command"),
     ("sdk", "series", "it writes the short form that the kernel reads, and apps name its types"),
+    (
+        "services",
+        "view",
+        "the history reads the figures that the command shows, by the same clients",
+    ),
     ("wasm", "zone", "its zone has the event loop of every zone"),
 ];
 

@@ -31,13 +31,14 @@ use super::{apps, ovsdb, policies, quotas};
 pub const DEFAULT_APPS: [&str; 2] = ["forwarding", "stats"];
 
 /// The keys at the top.
-pub const TOP_KEYS: [&str; 12] = [
+pub const TOP_KEYS: [&str; 13] = [
     "controller",
     "zones",
     "supervision",
     "safe-mode",
     "storage",
     "log",
+    "history",
     "northbound",
     "sessions",
     "session",
@@ -80,6 +81,8 @@ pub struct Config {
     pub safe_mode: SafeMode,
     /// Quotas of the services.
     pub quotas: ServiceQuotas,
+    /// Whether a history of figures is kept.
+    pub keeps_history: bool,
     /// The HTTP interface.
     pub northbound: Northbound,
     /// The sessions and what is reserved for them.
@@ -226,6 +229,7 @@ impl Config {
             supervision: Supervision::read(&top),
             safe_mode: SafeMode::read(&top),
             quotas: quotas::read(&top),
+            keeps_history: quotas::keeps_history(&top),
             northbound: Northbound::read(&top),
             sessions,
             trust: top.get("trust").map(|it| trust::read(it, text)).unwrap_or_default(),

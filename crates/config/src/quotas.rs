@@ -1,4 +1,4 @@
-//! Reads the quotas of services: the tables `[storage]` and `[log]`.
+//! Reads the quotas of services: the tables `[storage]`, `[log]` and `[history]`.
 
 use control::service::ServiceQuotas;
 
@@ -10,6 +10,18 @@ pub const STORAGE_KEYS: [&str; 2] = ["bytes-per-app", "keys-per-app"];
 
 /// The keys of `[log]`.
 pub const LOG_KEYS: [&str; 1] = ["bytes-per-program"];
+
+/// The keys of `[history]`.
+pub const HISTORY_KEYS: [&str; 4] = ["enabled", "bytes", "series", "interval-seconds"];
+
+/// Valid numbers of series.
+const SERIES: (u64, u64) = (1, 1 << 20);
+
+/// Valid times from one sample to the next, in seconds.
+const INTERVAL: (u64, u64) = (1, 300);
+
+/// Valid sizes of the history; below, it could not hold a day of a small network.
+const HISTORY_BYTES: (u64, u64) = (4 << 20, 1 << 40);
 
 /// Valid numbers of bytes; below, the service could not keep even a few values or lines.
 const BYTES: (u64, u64) = (64 << 10, 64 << 30);
@@ -30,7 +42,29 @@ pub(super) fn read(top: &Table<'_>) -> ServiceQuotas {
     if let Some(log) = top.get("log").and_then(|it| it.table("[log]", &LOG_KEYS)) {
         quotas.log_bytes = size(&log, "bytes-per-program").unwrap_or(quotas.log_bytes);
     }
+    if let Some(history) = top.get("history").and_then(|it| it.table("[history]", &HISTORY_KEYS)) {
+        let amount = |it: &Value<'_>| {
+            it.number().or_else(|| bytes(it.text()?)).filter(within(HISTORY_BYTES))
+        };
+        let expected = "bytes, such as \"1 GiB\", from 4 MiB to 1024 GiB";
+        let number = |key, (least, most), unit: &str| {
+            let expected = format!("a number {unit}from {least} to {most}");
+            let read = |it: &Value<'_>| it.number().filter(within((least, most)));
+            history.read(key, &expected, read).and_then(|it| u32::try_from(it).ok())
+        };
+        quotas.history_bytes =
+            history.read("bytes", expected, amount).unwrap_or(quotas.history_bytes);
+        quotas.history_series = number("series", SERIES, "").unwrap_or(quotas.history_series);
+        let interval = number("interval-seconds", INTERVAL, "of seconds ");
+        quotas.history_interval = interval.unwrap_or(quotas.history_interval);
+    }
     quotas
+}
+
+/// Whether a history is kept: the file has the table, and does not switch it off.
+pub(super) fn keeps_history(top: &Table<'_>) -> bool {
+    let table = top.get("history").and_then(|it| it.table("[history]", &HISTORY_KEYS));
+    table.is_some_and(|it| it.read("enabled", "true or false", Value::boolean).unwrap_or(true))
 }
 
 fn size<'a>(table: &Table<'a>, key: &'a str) -> Option<u64> {

@@ -34,7 +34,7 @@ const CONFIG_NAME: &str = "rosemary.toml";
 /// Files of the state directory that a backup leaves out: logs, records of what went wrong, and the locks of instances.
 fn is_left_out(name: &str) -> bool {
     let lock = Path::new(name).extension().is_some_and(|extension| extension == "lock");
-    lock || name == "log.redb"
+    lock || ["log.redb", "history.redb", "history.redb.damaged"].contains(&name)
         || name == "incidents"
         || name.starts_with(restore::BEFORE)
         || name.starts_with('.')
