@@ -24,7 +24,7 @@ pub const MAX_VALUE: u64 = (1 << 50) - 1;
 /// Longest name of a program or app, in bytes.
 const MAX_NAME: usize = 128;
 
-/// What a series is about.
+/// The subject of a series.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject {
     /// The whole network.
@@ -194,7 +194,7 @@ impl FromStr for Metric {
 /// One figure of one subject.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeriesName {
-    /// What it is about.
+    /// The subject.
     pub subject: Subject,
     /// The figure.
     pub metric: Metric,
@@ -236,7 +236,7 @@ pub enum HistoryRequest {
     },
 }
 
-/// What the samples of a span of time amount to: time of its first second since 1970, number of samples, minimum, maximum and sum.
+/// The sums of the samples in a span of time: time of its first second since 1970, number of samples, minimum, maximum and sum.
 pub type PointRow = (u64, u64, u64, u64, u64);
 
 /// Sent by the history service.

@@ -93,7 +93,7 @@ impl ServiceKind {
         self == Self::History
     }
 
-    /// Whether its failures count towards a restart of all programs. Those of the history concern nobody else.
+    /// Whether its failures count towards a restart of all programs. Failures of the history concern no other program.
     pub fn counts_as_failed(self) -> bool {
         self != Self::History
     }
@@ -111,7 +111,7 @@ impl ServiceKind {
     pub fn number(self) -> u32 {
         match self {
             Self::Log => 0,
-            Self::History => 100, // far behind those that apps name
+            Self::History => 100, // behind the numbers of all services for apps
             Self::Storage => Service::Storage.number(), // from 1 on
             Self::Broker => Service::Broker.number(),
             Self::Ovsdb => Service::Ovsdb.number(),

@@ -141,7 +141,7 @@ pub enum ServiceError {
     /// Its state could not be opened, or turned out to be damaged.
     #[error("could not open the state: {0}")]
     Open(OpenError),
-    /// It cannot go on, as its module says.
+    /// It cannot serve any more, for this reason.
     #[error("{0}")]
     Stuck(&'static str),
 }

@@ -10,7 +10,7 @@ use crate::client::{ClientError, History};
 pub struct SeriesLine {
     /// Its name: the subject and the metric.
     pub series: String,
-    /// What it is about, such as `switch 00:00:00:00:00:00:00:01`.
+    /// Its subject, such as `switch 00:00:00:00:00:00:00:01`.
     pub subject: String,
     /// The figure, such as `packet-ins`.
     pub metric: &'static str,

@@ -20,7 +20,7 @@ use super::point::{Level, Points, Sums};
 /// The format.
 const FORMAT: u8 = 1;
 
-/// Encodes points, all of which lie in the block that starts at second `start`.
+/// Encodes the points of the block that starts at second `start`.
 pub fn encode(level: Level, start: u64, points: &Points) -> Vec<u8> {
     let mut out = vec![FORMAT];
     put(&mut out, points.len() as u64);
@@ -112,7 +112,7 @@ fn signed(number: u64, before: u64) -> u64 {
     (difference << 1) ^ if difference >> 63 == 1 { u64::MAX } else { 0 }
 }
 
-/// Returns the number of which [`signed`] has returned the difference to `before`.
+/// Reverses [`signed`].
 fn unsigned(difference: u64, before: u64) -> u64 {
     let sign = if difference & 1 == 1 { u64::MAX } else { 0 };
     before.wrapping_add((difference >> 1) ^ sign)

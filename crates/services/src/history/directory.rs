@@ -1,7 +1,7 @@
 //! Chooses the series that are kept: at most a configured number, links and used ports first.
 //!
-//! A series has a class. A new series gets a free place; without one it displaces a series of a worse class, or one that nobody has
-//! measured for a day. A port counts as used for a day after it carried traffic. Numbers of series are never reused, so a block in
+//! A series has a class. A new series gets a free place; without one it displaces a series of a worse class, or one without
+//! a sample for a day. A port counts as used for a day after it carried traffic. Numbers of series are never reused, so a block in
 //! the store belongs to one series for ever.
 
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use control::history::MAX_VALUE;
 
-/// What the samples of a span of time amount to.
+/// The sums of the samples in a span of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sums {
     /// Number of samples; at least 1.

@@ -13,7 +13,7 @@ use sdk::{Dpid, PortNo};
 
 use super::directory::Sample;
 
-/// What the programs reported in one round. A program that did not answer has `None`, and its figures have a gap.
+/// The programs' reports of one round. A program that did not answer has `None`, and its figures have a gap.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The use of resources, of the monitor.

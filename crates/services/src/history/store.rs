@@ -271,7 +271,7 @@ impl State {
         Ok(state)
     }
 
-    /// Adds samples to those that are not sealed.
+    /// Adds samples to the open block.
     fn remember(&mut self, at: u64, values: &BTreeMap<u32, u64>) {
         self.open = Some(number(Level::Raw, at));
         for (id, value) in values {

@@ -123,7 +123,7 @@ impl Service {
             match system.set_aside(self.kind) {
                 Ok(path) => {
                     let (service, path) = (self.kind.name(), path.display());
-                    let hint = "remove the old file if nobody needs it";
+                    let hint = "remove the old file if it is not needed";
                     warn!(service, %path, hint, "set a damaged file aside and began a new one");
                     self.sets_aside = false;
                 }

@@ -256,9 +256,9 @@ fn foreign_file_is_damaged() {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// The clock goes on by so many seconds, and so many series have a sample.
+    /// Seconds by which the clock advances, number of series with a sample, value.
     Sample(u64, u32, u64),
-    /// The clock jumps by so many seconds.
+    /// Seconds by which the clock jumps.
     Jump(i64),
     /// The process is killed.
     Kill,
@@ -308,39 +308,43 @@ proptest! {
     }
 }
 
-/// A year of samples every ten seconds, for the figures of the documentation.
+/// A year of a few series, for the figures of the documentation: samples every 10 s for the last day, every 30 s for 31 days, and every
+/// quarter of an hour before.
 #[test]
-#[ignore = "minutes; prints how much a year of a series takes"]
+#[ignore = "minutes; prints the size of a year of a series, and the time of a question"]
 fn size_of_a_year() {
+    const SERIES: usize = 8;
     let file = file();
-    let mut store = store(&file, Bounds { bytes: 1 << 30, series: 100 });
-    let (mut noise, mut values) = (1_u64, [0_u64; 20]);
-    for i in 0..366 * 8_640 {
+    let mut store = store(&file, BOUNDS);
+    let (mut noise, mut values, end) = (1_u64, [0_u64; SERIES], BEGIN + 366 * DAY);
+    let mut at = BEGIN;
+    while at < end {
         for (port, value) in values.iter_mut().enumerate() {
             noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // A quarter of the ports is still, the others wander by a tenth.
+            // A quarter of the ports is still, the others vary by a fifth.
             if port % 4 > 0 {
-                *value = (50_000_000 + (noise >> 33) % 10_000_000) * (1 + i / 3_600 % 5);
+                *value = (50_000_000 + (noise >> 33) % 10_000_000) * (1 + at / 36_000 % 5);
             }
         }
         let samples: Vec<Sample> = (0..).zip(values).map(|(port, it)| sample(port, it)).collect();
-        store.record(BEGIN + i * 10, &samples).unwrap();
+        store.record(at, &samples).unwrap();
+        at += match end - at {
+            ..=DAY => 10,
+            left if left <= 31 * DAY => 30,
+            _ => 900,
+        };
     }
-    let end = BEGIN + 366 * DAY;
-    for (port, step) in [(0, HOUR), (1, HOUR), (2, DAY)] {
+    for (port, days, step) in [(0, 365, HOUR), (1, 365, HOUR), (2, 365, DAY), (3, 6, 60), (1, 1, 10)] {
         let begun = Instant::now();
-        let (_, points) = read(&mut store, port, (end - 365 * DAY, end), step);
-        eprintln!(
-            "year of port {port} in steps of {step} s: {} points in {:?}",
-            points.len(),
-            begun.elapsed()
-        );
+        let (step, points) = read(&mut store, port, (end - days * DAY, end), step);
+        let took = begun.elapsed();
+        eprintln!("{days} days of series {port} in steps of {step} s: {} points, {took:?}", points.len());
     }
     let state = store.state.as_ref().unwrap();
-    for level in Level::ALL {
-        let windows = state.windows.range((level, 0)..=(level, u32::MAX));
+    for (level, blocks) in [(Level::Raw, 144), (Level::Minutes, 744), (Level::Hours, 6)] {
+        let windows = state.windows.range((level, 0)..=(level, u32::MAX)).rev().take(blocks);
         let size: u64 = windows.map(|it| it.1.size()).sum();
-        eprintln!("{level:?}: {} bytes per series", size / 20);
+        eprintln!("the last {blocks} blocks of {level:?}: {} bytes per series", size / SERIES as u64);
     }
-    eprintln!("blocks {} bytes, file {} bytes", state.size(), file.metadata().unwrap().len());
+    eprintln!("all blocks {} bytes, file {} bytes", state.size(), file.metadata().unwrap().len());
 }
