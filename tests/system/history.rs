@@ -8,6 +8,7 @@ use std::process::{Output, Stdio};
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
 use rosemary_tests::apps::configure;
+use rosemary_tests::http::request;
 use rosemary_tests::net::{INTERVAL, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary, schema};
 use rustix::process::Signal;
@@ -77,6 +78,14 @@ fn history_survives_kills_and_a_damaged_file() {
         let csv = String::from_utf8(ask(lab, &["--csv"])?.stdout)?;
         ensure!(csv.lines().any(|it| it.starts_with("network switches,20")), "{csv}");
 
+        let get = |query: &str| request("GET", &format!("/api/v1/history{query}"), &[], b"");
+        let answer = get("/points?series=network%20switches&step=1")?;
+        let json = answer.json();
+        ensure!(answer.status == 200 && json["points"][0]["samples"] == 1, "{json}");
+        ensure!(get("?subject=network")?.status == 200);
+        ensure!(get("/points?series=network%20nothing")?.status == 404);
+        ensure!(get("/points?series=network%20hosts&from=9&to=9")?.status == 400);
+
         let pid = history_pid(&rosemary)?.context("it runs")?;
         kill(pid)?;
         rosemary.wait_for("it runs again and has the old point", SOON, |it| {
@@ -88,9 +97,8 @@ fn history_survives_kills_and_a_damaged_file() {
         fs::write(FILE, [7; 8192])?;
         let mut rosemary = start(lab, true)?;
         rosemary.wait_for_log(&["set a damaged file aside"], SOON)?;
-        rosemary.wait_for("a new history begins", SOON, |_| {
-            points(lab, &[], "switches").ok()?
-        })?;
+        rosemary
+            .wait_for("a new history begins", SOON, |_| points(lab, &[], "switches").ok()?)?;
         ensure!(fs::read(format!("{FILE}.damaged"))? == [7; 8192]);
         Ok(())
     });

@@ -211,6 +211,7 @@ impl Config {
             state_dir,
         } = Controller::read(&top, base);
         let (require, hang) = zones::read(&top);
+        let (quotas, keeps_history) = quotas::read(&top);
         let before = findings.count();
         let sessions = Sessions::read(&top);
         let are_sessions_valid = findings.count() == before;
@@ -228,8 +229,8 @@ impl Config {
             hang,
             supervision: Supervision::read(&top),
             safe_mode: SafeMode::read(&top),
-            quotas: quotas::read(&top),
-            keeps_history: quotas::keeps_history(&top),
+            quotas,
+            keeps_history,
             northbound: Northbound::read(&top),
             sessions,
             trust: top.get("trust").map(|it| trust::read(it, text)).unwrap_or_default(),

@@ -334,17 +334,25 @@ fn size_of_a_year() {
             _ => 900,
         };
     }
-    for (port, days, step) in [(0, 365, HOUR), (1, 365, HOUR), (2, 365, DAY), (3, 6, 60), (1, 1, 10)] {
+    for (port, days, step) in
+        [(0, 365, HOUR), (1, 365, HOUR), (2, 365, DAY), (3, 6, 60), (1, 1, 10)]
+    {
         let begun = Instant::now();
         let (step, points) = read(&mut store, port, (end - days * DAY, end), step);
         let took = begun.elapsed();
-        eprintln!("{days} days of series {port} in steps of {step} s: {} points, {took:?}", points.len());
+        eprintln!(
+            "{days} days of series {port} in steps of {step} s: {} points, {took:?}",
+            points.len()
+        );
     }
     let state = store.state.as_ref().unwrap();
     for (level, blocks) in [(Level::Raw, 144), (Level::Minutes, 744), (Level::Hours, 6)] {
         let windows = state.windows.range((level, 0)..=(level, u32::MAX)).rev().take(blocks);
         let size: u64 = windows.map(|it| it.1.size()).sum();
-        eprintln!("the last {blocks} blocks of {level:?}: {} bytes per series", size / SERIES as u64);
+        eprintln!(
+            "the last {blocks} blocks of {level:?}: {} bytes per series",
+            size / SERIES as u64
+        );
     }
     eprintln!("all blocks {} bytes, file {} bytes", state.size(), file.metadata().unwrap().len());
 }
