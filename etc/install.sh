@@ -40,7 +40,7 @@ if [ -n "$destdir" ]; then
 fi
 to=$destdir$prefix
 
-programs=(rosemary-monitor rosemary-kernel rosemary-zone rosemary-security rosemary-log rosemary-storage rosemary-broker rosemary-ovsdb rosemary-northbound rosemary-verify)
+programs=(rosemary-monitor rosemary-kernel rosemary-zone rosemary-security rosemary-log rosemary-storage rosemary-broker rosemary-ovsdb rosemary-history rosemary-northbound rosemary-verify)
 # The apps are the examples of their crate.
 mapfile -t apps < <(sed -n '/^\[\[example\]\]/{n;s/^name = "\(.*\)"/\1/p}' crates/apps/Cargo.toml)
 [ ${#apps[@]} -gt 0 ] || { echo "install: crates/apps/Cargo.toml names no app" >&2; exit 1; }

@@ -33,7 +33,7 @@ const OF_HOSTINGS: [&str; 9] = [
 ];
 
 /// The dependencies between crates of the same floor, with the reason. All others lead to a lower floor.
-const SAME_FLOOR: [(&str, &str, &str); 9] = [
+const SAME_FLOOR: [(&str, &str, &str); 10] = [
     (
         "cli",
         "monitor",
@@ -50,6 +50,11 @@ const SAME_FLOOR: [(&str, &str, &str); 9] = [
     ("northbound", "view", "its answers are those of the command"),
     ("sdk", "series", "it writes the short form that the kernel reads, and apps name its types"),
     ("wasm", "kernel", "its kernel has the workers of every kernel"),
+    (
+        "services",
+        "view",
+        "the history reads the figures that the command shows, by the same clients",
+    ),
     ("wasm", "zone", "its zone has the event loop of every zone"),
 ];
 

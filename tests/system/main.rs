@@ -31,6 +31,7 @@ mod granted_files;
 mod guards;
 mod hangs;
 mod hardware_vtep;
+mod history;
 mod hostile;
 mod hosts;
 mod installation;

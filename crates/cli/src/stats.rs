@@ -1,9 +1,11 @@
 //! `rosemary stats`: shows counters and rates of ports, and of the tables, groups and meters of a switch.
 
+mod history;
+
 use std::fmt::Write as _;
 
 use anyhow::{Context as _, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
 use config::instance::InstancePaths;
 use openflow::{Dpid, PortNo};
 use sdk::services::Service;
@@ -23,14 +25,18 @@ per second. A dash means that there is no figure (null in JSON): the switch does
 STATE is `stale` if the switch did not answer the last polls, and `implausible` if its last answers contradict each other. \
 AGE is the time since the figures were read.
 
-With SWITCH, the tables, groups and meters are shown, too. --history shows the rates of a port over the last minutes.
+With SWITCH, the tables, groups and meters are shown, too. --history shows the rates of a port over the last minutes; `rosemary stats \
+history` shows a day, a month or a year, if the configuration has [history].
 
 Exit codes: 0 success; 1 no such switch or port, or the service or Rosemary does not run; 2 wrong usage.";
 
 /// Options of `rosemary stats`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub struct StatsArgs {
+    /// What to show instead.
+    #[command(subcommand)]
+    pub command: Option<StatsCommand>,
     /// A switch: its datapath id, such as 00:00:00:00:00:00:00:01, 0x1 or 1, or its name [default: all switches]
     pub switch: Option<SwitchName>,
     /// Show the rates of this port of SWITCH over the last minutes
@@ -47,6 +53,13 @@ pub struct StatsArgs {
     pub instance: InstancePaths,
 }
 
+/// Subcommands of `rosemary stats`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum StatsCommand {
+    /// Show figures over time: of the network, a switch, port, link, app or program
+    History(history::HistoryArgs),
+}
+
 fn parse_port(text: &str) -> Result<PortNo, String> {
     if text.eq_ignore_ascii_case("local") {
         return Ok(PortNo::LOCAL);
@@ -60,6 +73,9 @@ fn parse_port(text: &str) -> Result<PortNo, String> {
 /// # Errors
 /// Rosemary or the service does not run, there is no such switch or port, or the output cannot be written.
 pub fn run(args: &StatsArgs) -> anyhow::Result<()> {
+    if let Some(StatsCommand::History(args)) = &args.command {
+        return history::run(args);
+    }
     let monitor = client::connect(&args.instance)?;
     let service = monitor.service(Service::Stats)?;
     let switch = args.switch.as_ref().map(|it| it.dpid(&monitor)).transpose()?;

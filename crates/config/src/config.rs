@@ -40,6 +40,7 @@ pub const TOP_KEYS: [&str; 13] = [
     "safe-mode",
     "storage",
     "log",
+    "history",
     "northbound",
     "sessions",
     "session",
@@ -84,6 +85,8 @@ pub struct Config {
     pub safe_mode: SafeMode,
     /// Quotas of the services.
     pub quotas: ServiceQuotas,
+    /// Whether a history of figures is kept.
+    pub keeps_history: bool,
     /// The HTTP interface.
     pub northbound: Northbound,
     /// The sessions and what is reserved for them.
@@ -212,6 +215,7 @@ impl Config {
             state_dir,
         } = Controller::read(&top, base);
         let (require, hang) = zones::read(&top);
+        let (quotas, keeps_history) = quotas::read(&top);
         let before = findings.count();
         let sessions = Sessions::read(&top);
         let are_sessions_valid = findings.count() == before;
@@ -230,7 +234,8 @@ impl Config {
             verify: start::read(&top),
             supervision: Supervision::read(&top),
             safe_mode: SafeMode::read(&top),
-            quotas: quotas::read(&top),
+            quotas,
+            keeps_history,
             northbound: Northbound::read(&top),
             sessions,
             trust: top.get("trust").map(|it| trust::read(it, text)).unwrap_or_default(),

@@ -66,7 +66,7 @@ pub use northbound::{NORTHBOUND_KEYS, Northbound, is_host_name};
 pub use orphans::Orphans;
 pub use ovsdb::{MOST_DATABASES, OVSDB_KEYS};
 pub use position::Position;
-pub use quotas::{LOG_KEYS, STORAGE_KEYS};
+pub use quotas::{HISTORY_KEYS, LOG_KEYS, STORAGE_KEYS};
 pub use rights::{Granted, SERVE_HTTP, ServiceRight};
 pub use role::{Need, Role};
 pub use sessions::{SESSIONS_KEYS, SessionConfig, Sessions};

@@ -13,7 +13,7 @@ pub const RESTART_KEYS: [&str; 4] =
     ["min-run-seconds", "longest-pause-seconds", "restarts", "window-seconds"];
 
 /// The keys of `[supervision]`.
-pub const SUPERVISION_KEYS: [&str; 15] = [
+pub const SUPERVISION_KEYS: [&str; 16] = [
     "min-run-seconds",
     "longest-pause-seconds",
     "restarts",
@@ -23,6 +23,7 @@ pub const SUPERVISION_KEYS: [&str; 15] = [
     "storage",
     "broker",
     "ovsdb",
+    "history",
     "hang-seconds",
     "leak-growth",
     "leak-window-seconds",
@@ -118,7 +119,7 @@ pub struct Supervision {
     /// The limits of the kernel.
     pub kernel_limits: Limits,
     /// The policies of the services, in the order of [`ServiceKind::ALL`].
-    services: [RestartPolicy; 4],
+    services: [RestartPolicy; 5],
     /// Processor time that a service may use without an answer to the monitor.
     pub hang: Duration,
     /// Bytes by which the memory of the kernel or a service may grow steadily in `leak_window`.
@@ -139,7 +140,7 @@ impl Default for Supervision {
             apps: RestartPolicy::default(),
             kernel: RestartPolicy::of_kernel(),
             kernel_limits: Limits::of_kernel(),
-            services: [RestartPolicy::default(); 4],
+            services: [RestartPolicy::default(); 5],
             hang: Duration::from_secs(10),
             leak_growth: 256 << 20,
             leak_window: Duration::from_secs(600),
@@ -153,12 +154,13 @@ impl Default for Supervision {
 impl Supervision {
     /// The policy of a service.
     pub fn of_service(&self, kind: ServiceKind) -> RestartPolicy {
-        let [log, storage, broker, ovsdb] = self.services;
+        let [log, storage, broker, ovsdb, history] = self.services;
         match kind {
             ServiceKind::Log => log,
             ServiceKind::Storage => storage,
             ServiceKind::Broker => broker,
             ServiceKind::Ovsdb => ovsdb,
+            ServiceKind::History => history,
         }
     }
 
@@ -190,7 +192,7 @@ impl Supervision {
             apps: all.over(default.apps),
             kernel,
             kernel_limits: kernel_limits.map_or(default.kernel_limits, Limits::read_of_kernel),
-            services: [service("log"), service("storage"), service("broker"), service("ovsdb")],
+            services: ["log", "storage", "broker", "ovsdb", "history"].map(service),
             hang: seconds(&table, "hang-seconds", (1.0, 3600.0)).unwrap_or(default.hang),
             leak_growth: table
                 .read("leak-growth", "bytes, such as \"256 MiB\", from 64 KiB to 1024 GiB", growth)

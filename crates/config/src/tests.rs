@@ -359,8 +359,12 @@ fn default_file_has_every_key_commented_out() {
     assert_eq!((&config.sessions, config.sessions.rows.len()), (&defaults, 1));
     assert!(firewall.band.is_some() && matches!(firewall.stage, Stage::Guard(Fail::Closed)));
     let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&TRUST_KEYS).chain(&APP_KEYS);
-    let keys =
-        keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS).chain(&NORTHBOUND_KEYS);
+    let keys = keys
+        .chain(&LIMITS_KEYS)
+        .chain(&STORAGE_KEYS)
+        .chain(&LOG_KEYS)
+        .chain(&HISTORY_KEYS)
+        .chain(&NORTHBOUND_KEYS);
     let keys = keys.chain(&SUPERVISION_KEYS).chain(&SAFE_MODE_KEYS);
     let keys = keys.chain(&SESSIONS_KEYS).chain(&SESSION_KEYS).chain(&OVSDB_KEYS);
     let is_deprecated = |key: &str| DEPRECATED.iter().any(|(deprecated, _)| *deprecated == key);
@@ -376,8 +380,12 @@ fn default_file_has_every_key_commented_out() {
 fn every_key_and_every_capability_is_documented() {
     let manual = include_str!("../../../docs/configuration.md");
     let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&TRUST_KEYS).chain(&APP_KEYS);
-    let keys =
-        keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS).chain(&NORTHBOUND_KEYS);
+    let keys = keys
+        .chain(&LIMITS_KEYS)
+        .chain(&STORAGE_KEYS)
+        .chain(&LOG_KEYS)
+        .chain(&HISTORY_KEYS)
+        .chain(&NORTHBOUND_KEYS);
     let keys = keys.chain(&SUPERVISION_KEYS).chain(&SAFE_MODE_KEYS);
     let keys = keys.chain(&SESSIONS_KEYS).chain(&SESSION_KEYS).chain(&OVSDB_KEYS);
     let is_deprecated = |key: &str| DEPRECATED.iter().any(|(deprecated, _)| *deprecated == key);

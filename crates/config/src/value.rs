@@ -15,7 +15,7 @@ use super::app::APP_KEYS;
 use super::controller::CONTROLLER_KEYS;
 use super::findings::Findings;
 use super::northbound::NORTHBOUND_KEYS;
-use super::quotas::{LOG_KEYS, STORAGE_KEYS};
+use super::quotas::{HISTORY_KEYS, LOG_KEYS, STORAGE_KEYS};
 use super::sessions::SESSIONS_KEYS;
 use super::suggestion::nearest;
 use super::supervision::{SAFE_MODE_KEYS, SUPERVISION_KEYS};
@@ -108,7 +108,7 @@ impl<'a> Table<'a> {
 
 /// Returns the section that has this key. A key of several sections belongs into the first one.
 fn section_of(key: &str) -> Option<&'static str> {
-    let sections: [(&str, &[&str]); 9] = [
+    let sections: [(&str, &[&str]); 10] = [
         ("[controller]", &CONTROLLER_KEYS),
         ("[zones]", &ZONES_KEYS),
         ("[supervision]", &SUPERVISION_KEYS),
@@ -116,6 +116,7 @@ fn section_of(key: &str) -> Option<&'static str> {
         ("[northbound]", &NORTHBOUND_KEYS),
         ("[storage]", &STORAGE_KEYS),
         ("[log]", &LOG_KEYS),
+        ("[history]", &HISTORY_KEYS),
         ("[sessions]", &SESSIONS_KEYS),
         ("[[app]]", &APP_KEYS),
     ];

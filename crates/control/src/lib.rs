@@ -9,12 +9,13 @@
 //! | [`security`] | monitor, `rosemary app` | `rosemary-security` |
 //! | [`wasm`] | monitor | `rosemary-compile` |
 //! | [`northbound`] | monitor | northbound |
-//! | [`operator`] | operator's command, northbound | monitor |
-//! | [`query`] | operator's command, northbound | kernel |
+//! | [`operator`] | operator's command, northbound, history service | monitor |
+//! | [`query`] | operator's command, northbound, history service | kernel |
 //! | [`log`] | monitor, operator's command, northbound | log service |
+//! | [`history`] | operator's command, northbound | history service |
 //!
 //! Enums are named after the receiver: `KernelRequest` goes to the kernel, `KernelReply` comes from it.
-//! Messages are JSON in packets of a [`sys::channel::Channel`]; the log's travel in packets of
+//! Messages are JSON in packets of a [`sys::channel::Channel`]; those of log and history travel in packets of
 //! `sdk::services`. Both ends of a pair are programs of the same release.
 //!
 //! Eight modules hold types that several pairs share: [`app`] (an app's number), [`hosting`] (what hosts an app), [`change`]
@@ -32,6 +33,7 @@ pub mod change;
 pub mod clients;
 pub mod details;
 pub mod flight;
+pub mod history;
 pub mod hosting;
 pub mod incident;
 pub mod kernel;

@@ -36,6 +36,8 @@ pub enum OperatorRequest {
     Kernel,
     /// Pass a connection to the log. Answered by [`OperatorReply::Log`] or [`OperatorReply::Unavailable`].
     Log,
+    /// Pass a connection to the history. Answered by [`OperatorReply::History`] or [`OperatorReply::Unavailable`].
+    History,
     /// Pass a connection to a service that an app provides. Answered by [`OperatorReply::Service`] or
     /// [`OperatorReply::Unavailable`].
     Service {
@@ -111,6 +113,7 @@ impl OperatorRequest {
             | Self::Usage
             | Self::Kernel
             | Self::Log
+            | Self::History
             | Self::Service { .. }
             | Self::Change(_)
             | Self::ChangeReport { .. }
@@ -123,6 +126,11 @@ impl OperatorRequest {
             | Self::RevokeToken { .. }
             | Self::Incidents { .. } => true,
         }
+    }
+
+    /// Whether the history service may send it: it reads figures, and changes nothing.
+    pub fn may_be_of_history(&self) -> bool {
+        matches!(self, Self::Usage | Self::Kernel | Self::Service { .. } | Self::Incidents { .. })
     }
 }
 
@@ -141,6 +149,8 @@ pub enum OperatorReply {
     /// Descriptor: a socket whose other end the log holds, for reading with the messages of
     /// [`log`](crate::log).
     Log,
+    /// Descriptor: a socket whose other end the history service holds, for the messages of [`history`](crate::history).
+    History,
     /// Descriptors: a socket whose other end the provider of the service holds, for the messages of `sdk::services`, and
     /// the service's table ([`sys::table`]).
     Service,

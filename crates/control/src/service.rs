@@ -21,11 +21,13 @@ pub enum ServiceKind {
     Broker,
     /// The databases of switches, for apps.
     Ovsdb,
+    /// The history of figures, for operators. It runs if the operator configures it.
+    History,
 }
 
 impl ServiceKind {
     /// All services, in the order in which commands show them.
-    pub const ALL: [Self; 4] = [Self::Log, Self::Storage, Self::Broker, Self::Ovsdb];
+    pub const ALL: [Self; 5] = [Self::Log, Self::Storage, Self::Broker, Self::Ovsdb, Self::History];
 
     /// The program that is this service for apps; `None` if an app or the monitor provides
     /// the service.
@@ -43,10 +45,10 @@ impl ServiceKind {
         }
     }
 
-    /// The service that apps name; `None` for the log.
+    /// The service that apps name; `None` for the log and the history.
     pub fn for_apps(self) -> Option<Service> {
         match self {
-            Self::Log => None,
+            Self::Log | Self::History => None,
             Self::Storage => Some(Service::Storage),
             Self::Broker => Some(Service::Broker),
             Self::Ovsdb => Some(Service::Ovsdb),
@@ -57,6 +59,7 @@ impl ServiceKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Log => "log",
+            Self::History => "history",
             Self::Storage => Service::Storage.name(),
             Self::Broker => Service::Broker.name(),
             Self::Ovsdb => Service::Ovsdb.name(),
@@ -67,6 +70,7 @@ impl ServiceKind {
     pub fn program(self) -> &'static str {
         match self {
             Self::Log => "rosemary-log",
+            Self::History => "rosemary-history",
             Self::Storage => "rosemary-storage",
             Self::Broker => "rosemary-broker",
             Self::Ovsdb => "rosemary-ovsdb",
@@ -78,8 +82,20 @@ impl ServiceKind {
         match self {
             Self::Log => Some("log.redb"),
             Self::Storage => Some("storage.redb"),
+            Self::History => Some("history.redb"),
             Self::Broker | Self::Ovsdb => None,
         }
+    }
+
+    /// Whether a damaged state file is set aside, and the service starts with a new one. Its state is then only for people to read: the
+    /// network needs none of it.
+    pub fn sets_damage_aside(self) -> bool {
+        self == Self::History
+    }
+
+    /// Whether its failures count towards a restart of all programs. Failures of the history concern no other program.
+    pub fn counts_as_failed(self) -> bool {
+        self != Self::History
     }
 
     /// An operator's remedy for a damaged state file; `None` if it keeps no state.
@@ -95,6 +111,7 @@ impl ServiceKind {
     pub fn number(self) -> u32 {
         match self {
             Self::Log => 0,
+            Self::History => 100, // behind the numbers of all services for apps
             Self::Storage => Service::Storage.number(), // from 1 on
             Self::Broker => Service::Broker.number(),
             Self::Ovsdb => Service::Ovsdb.number(),
@@ -106,7 +123,7 @@ impl ServiceKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServiceRequest {
     /// The first message: confine yourself and serve clients. Descriptor, for a service with state: its
-    /// state file; for the databases of switches with [`OvsdbStart::tls`]: certificate, key and authorities. Answered by [`ServiceReply::Confined`] and then [`ServiceReply::Ready`], or by
+    /// state file, and for the history a channel for requests to the monitor ([`operator`](crate::operator)); for the databases of switches with [`OvsdbStart::tls`]: certificate, key and authorities. Answered by [`ServiceReply::Confined`] and then [`ServiceReply::Ready`], or by
     /// [`ServiceReply::Unfit`] or [`ServiceReply::Failed`].
     Start {
         /// The sandbox to enter; `None` for no sandbox, which only tests request.
@@ -185,15 +202,28 @@ pub struct ServiceQuotas {
     pub storage_keys: u64,
     /// Log: bytes of lines of each program.
     pub log_bytes: u64,
+    /// History: bytes of its file.
+    pub history_bytes: u64,
+    /// History: number of series.
+    pub history_series: u32,
+    /// History: seconds from one sample to the next.
+    pub history_interval: u32,
 }
 
 impl Default for ServiceQuotas {
     fn default() -> Self {
-        Self { storage_bytes: 16 << 20, storage_keys: 100_000, log_bytes: 4 << 20 }
+        Self {
+            storage_bytes: 16 << 20,
+            storage_keys: 100_000,
+            log_bytes: 4 << 20,
+            history_bytes: 1 << 30,
+            history_series: 16_384,
+            history_interval: 10,
+        }
     }
 }
 
-/// A client of a service: an app; for the log, the monitor or an operator.
+/// A client of a service: an app; for the log, the monitor or an operator; for the history, an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceClient {
     /// The app's number, which is never reused; 0 if the client is no app.
@@ -229,6 +259,9 @@ pub struct ClientRights {
     pub hosts: Vec<Destination>,
     /// Its right to the log.
     pub log: Option<LogRight>,
+    /// Whether it may read the history.
+    #[serde(default)]
+    pub history: bool,
     /// Where it may write rows of databases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ovsdb: Vec<OvsdbRight>,

@@ -335,7 +335,7 @@ impl EventLoop {
                 }
                 self.read_for_clients(now);
             }
-            Source::Process(program, Port::Requests) => self.answer_northbound(program, now),
+            Source::Process(program, Port::Requests) => self.answer_program(program, now),
             Source::Process(program, port) => {
                 let events = self.processes.handle(program, port, now);
                 self.decide_all(events, now);

@@ -488,14 +488,17 @@ fn databases(config: &Config, tls: bool, id: control::app::Installation) -> Ovsd
     OvsdbStart { databases: config.ovsdb.clone(), tls, installation: id }
 }
 
-/// The log service, and the services that apps name. The service of databases also runs for databases alone, as it removes rows of apps
-/// that are gone.
+/// The log service, the history if it is configured, and the services that apps name. The service of databases also runs for databases
+/// alone, as it removes rows of apps that are gone.
 fn needed_services(apps: &[choice::App], config: &Config) -> Vec<ServiceKind> {
     let is_named = |it: Service| apps.iter().any(|app| app.spec.keys.services.contains(&it));
     let has_databases =
         |kind: &ServiceKind| *kind == ServiceKind::Ovsdb && !config.ovsdb.is_empty();
-    let is_needed =
-        |kind: &ServiceKind| kind.for_apps().is_none_or(is_named) || has_databases(kind);
+    let is_needed = |kind: &ServiceKind| match kind {
+        ServiceKind::Log => true,
+        ServiceKind::History => config.keeps_history,
+        _ => kind.for_apps().is_some_and(is_named) || has_databases(kind),
+    };
     ServiceKind::ALL.into_iter().filter(is_needed).collect()
 }
 

@@ -11,7 +11,7 @@
 //!     enabled.json            operators' decisions on which apps run (overrides.rs)
 //!     apps/                   installed packages (packages/store.rs), which operators' commands write, too
 //!     apps.lock               0600, locked while packages are read or written
-//!     log.redb, storage.redb  the state of services (service.rs)
+//!     log.redb, storage.redb, history.redb  the state of services (service.rs)
 //! ```
 
 use std::fs::DirBuilder;

@@ -25,7 +25,7 @@ macro_rules! files {
     };
 }
 
-const FILES: [(&str, &str, Part); 25] = files![
+const FILES: [(&str, &str, Part); 27] = files![
     ("Status", "status", Part::All),
     ("Usage", "top", Part::Items),
     ("SafeMode", "safe-mode", Part::All),
@@ -41,6 +41,8 @@ const FILES: [(&str, &str, Part); 25] = files![
     ("Host", "hosts", Part::Items),
     ("Stats", "stats", Part::All),
     ("Sample", "stats-history", Part::Items),
+    ("History", "history", Part::Items),
+    ("HistorySeries", "history-series", Part::Items),
     ("Trace", "trace", Part::All),
     ("Session", "sessions", Part::Items),
     ("Accounts", "accounts", Part::All),

@@ -7,6 +7,7 @@
 //! | [`disk`] | the database file of a service |
 //! | [`log`] | the log lines of all programs, for operators |
 //! | [`storage`] | durable key-value pairs |
+//! | [`history`] | figures of the network and the programs over time, for operators |
 //! | [`broker`] | connections to hosts that the operator has granted |
 //! | [`ovsdb`] | the databases of switches |
 //!
@@ -20,6 +21,8 @@
 
 pub mod broker;
 pub mod disk;
+
+pub mod history;
 pub mod log;
 pub mod ovsdb;
 pub mod run;

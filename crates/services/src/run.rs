@@ -78,6 +78,11 @@ pub trait Service: Sized {
         None
     }
 
+    /// Returns why the process must end, if it must.
+    fn must_end(&mut self) -> Option<ServiceError> {
+        None
+    }
+
     /// A client has disconnected.
     fn disconnected(&mut self, client: ClientId) {
         let _ = client;
@@ -133,9 +138,12 @@ pub enum ServiceError {
     /// Parts of the sandbox are missing, and the operator requires all of them.
     #[error("the sandbox has gaps, and zones.require is \"full\": {0}")]
     Gaps(String),
-    /// Its state could not be opened.
+    /// Its state could not be opened, or turned out to be damaged.
     #[error("could not open the state: {0}")]
     Open(OpenError),
+    /// It cannot serve any more, for this reason.
+    #[error("{0}")]
+    Stuck(&'static str),
 }
 
 /// The `main` function of the service `S`.
@@ -212,6 +220,9 @@ fn serve_until_stopped<S: Service>(service: &mut S, monitor: &Channel) -> Result
             return Ok(());
         }
         serve_ready(service, &mut clients, ready);
+        if let Some(why) = service.must_end() {
+            return Err(why);
+        }
         report_disk(service, monitor, &mut reported)?;
     }
 }

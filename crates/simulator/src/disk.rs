@@ -223,7 +223,8 @@ impl Disk {
         let is_named = |it: Service| {
             content.enabled_apps(&content.enabled).any(|app| app.services.contains(&it))
         };
-        let is_needed = |kind: &ServiceKind| kind.for_apps().is_none_or(is_named);
+        let is_needed =
+            |kind: &ServiceKind| *kind == ServiceKind::Log || kind.for_apps().is_some_and(is_named);
         ServiceKind::ALL.into_iter().filter(is_needed).collect()
     }
 

@@ -160,6 +160,7 @@ impl Services {
                     self.effects.add(service.program.id(), Effect::EndLog);
                 }
                 if exit.by_itself
+                    && kind.counts_as_failed()
                     && let Some(failed) = self.failures.failed(kind, now)
                 {
                     return ServiceEvent::Failed(failed);
@@ -199,6 +200,27 @@ impl Services {
         log.must_be_ready()?;
         let client = log_client(format!("operator {uid}"), LogRight::Read);
         Ok((log.program.id(), ServiceRequest::Client(client)))
+    }
+
+    /// The history service, and the message with which it gets the other end of a connection of an operator, whose user is `uid`.
+    ///
+    /// # Errors
+    /// Why there is no connection, as a phrase that says what to do.
+    pub fn history_for_operator(&self, uid: u32) -> Result<(ProgramId, ServiceRequest), String> {
+        let history = self.running.iter().find(|service| service.kind == ServiceKind::History);
+        let history = history.ok_or(
+            "no history is kept; write `[history]` into the configuration and restart Rosemary",
+        )?;
+        history.must_be_ready()?;
+        let rights = ClientRights { history: true, ..ClientRights::default() };
+        let client = ServiceClient { app: 0, name: format!("operator {uid}"), rights };
+        Ok((history.program.id(), ServiceRequest::Client(client)))
+    }
+
+    /// Whether this is the program of the history service.
+    pub fn is_history(&self, program: ProgramId) -> bool {
+        let mut history = self.running.iter().filter(|it| it.kind == ServiceKind::History);
+        history.any(|service| service.program.id() == program)
     }
 
     /// Asks all services but the log service to end.

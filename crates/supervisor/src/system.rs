@@ -1,6 +1,7 @@
 //! The questions about processes that decisions need.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use control::flight::{Charges, OngoingCall, OngoingTurn, Traffic};
@@ -74,6 +75,12 @@ pub trait System: fmt::Debug {
     /// # Errors
     /// Why a file cannot be used, as a phrase with its path.
     fn files_of(&self, service: ServiceKind, owner: Option<u32>) -> Result<Vec<Fd>, String>;
+
+    /// Gives the damaged state file of a service another name. Returns its new path. An earlier file of that name is replaced.
+    ///
+    /// # Errors
+    /// Why the file cannot be renamed, as a phrase with its path.
+    fn set_aside(&self, service: ServiceKind) -> Result<PathBuf, String>;
 
     /// Whether all lines of the log are stored, or cannot be.
     fn is_log_stored(&self) -> bool;
@@ -156,6 +163,10 @@ impl System for Nothing {
     }
 
     fn files_of(&self, _: ServiceKind, _: Option<u32>) -> Result<Vec<Fd>, String> {
+        Err("there are no files".into())
+    }
+
+    fn set_aside(&self, _: ServiceKind) -> Result<PathBuf, String> {
         Err("there are no files".into())
     }
 

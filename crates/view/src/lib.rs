@@ -1,6 +1,6 @@
 //! What operators see of a running Rosemary.
 //!
-//! [`client`] sends requests to the monitor, the kernel, the log service and the apps that provide services. The other modules
+//! [`client`] sends requests to the monitor, the kernel, the log and history services and the apps that provide services. The other modules
 //! turn answers into the types whose JSON is a stable interface (`docs/schemas`). The `rosemary` command and the HTTP
 //! interface use both, so that they show the same.
 //!
@@ -14,6 +14,7 @@ pub mod carriers;
 pub mod client;
 pub mod drain;
 pub mod groups;
+pub mod history;
 pub mod hosts;
 pub mod stats;
 pub mod status;

@@ -35,7 +35,7 @@ const CONFIG_NAME: &str = "rosemary.toml";
 /// end long after it, and the locks of instances.
 fn is_left_out(name: &str) -> bool {
     let lock = Path::new(name).extension().is_some_and(|extension| extension == "lock");
-    lock || name == "log.redb"
+    lock || ["log.redb", "history.redb", "history.redb.damaged"].contains(&name)
         || name == "incidents"
         || name == "unconfirmed.json"
         || name.starts_with(restore::BEFORE)

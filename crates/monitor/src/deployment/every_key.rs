@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use config::{
-    APP_KEYS, CONTROLLER_KEYS, Config, LIMITS_KEYS, LOG_KEYS, NORTHBOUND_KEYS, RESTART_KEYS,
-    SAFE_MODE_KEYS, SESSIONS_KEYS, START_KEYS, STORAGE_KEYS, SUPERVISION_KEYS, TOP_KEYS,
-    TRUST_KEYS, ZONES_KEYS,
+    APP_KEYS, CONTROLLER_KEYS, Config, HISTORY_KEYS, LIMITS_KEYS, LOG_KEYS, NORTHBOUND_KEYS,
+    RESTART_KEYS, SAFE_MODE_KEYS, SESSIONS_KEYS, START_KEYS, STORAGE_KEYS, SUPERVISION_KEYS,
+    TOP_KEYS, TRUST_KEYS, ZONES_KEYS,
 };
 use control::app::AppId;
 use control::session::SESSION_KEYS;
@@ -65,6 +65,7 @@ const TABLES: [(&str, &str, &str, Outcome); 49] = [
     ("supervision", "storage", "{ restarts = 7 }", Refused),
     ("supervision", "broker", "{ restarts = 7 }", Refused),
     ("supervision", "ovsdb", "{ restarts = 7 }", Refused),
+    ("supervision", "history", "{ restarts = 7 }", Refused),
     ("supervision", "hang-seconds", "11", Refused),
     ("supervision", "leak-growth", "\"99 MiB\"", Refused),
     ("supervision", "leak-window-seconds", "99", Refused),
@@ -78,6 +79,10 @@ const TABLES: [(&str, &str, &str, Outcome); 49] = [
     ("storage", "bytes-per-app", "\"17 MiB\"", Refused),
     ("storage", "keys-per-app", "99", Refused),
     ("log", "bytes-per-program", "\"5 MiB\"", Refused),
+    ("history", "enabled", "true", Refused),
+    ("history", "bytes", "\"2 GiB\"", Refused),
+    ("history", "series", "7000", Refused),
+    ("history", "interval-seconds", "7", Refused),
     ("northbound", "enabled", "false", Refused),
     ("northbound", "api", "\"127.0.0.1:7001\"", Refused),
     ("northbound", "loopback", "\"none\"", Refused),
@@ -228,7 +233,7 @@ fn change_of_each_key_of_a_table_is_applied_or_refused_by_name() {
         let outcome = reload(app, &format!("[{table}]\n{key} = {value}\n{app}"), key);
         assert_eq!(outcome, Some(expected), "{table}.{key}");
     }
-    let tables: [(&str, &[&str]); 8] = [
+    let tables: [(&str, &[&str]); 10] = [
         ("controller", &CONTROLLER_KEYS),
         ("zones", &ZONES_KEYS),
         ("start", &START_KEYS),
@@ -236,6 +241,7 @@ fn change_of_each_key_of_a_table_is_applied_or_refused_by_name() {
         ("safe-mode", &SAFE_MODE_KEYS),
         ("storage", &STORAGE_KEYS),
         ("log", &LOG_KEYS),
+        ("history", &HISTORY_KEYS),
         ("northbound", &NORTHBOUND_KEYS),
         ("sessions", &SESSIONS_KEYS),
     ];

@@ -86,6 +86,8 @@ impl Planner {
         (rules.apps, rules.upgrade_watch) = (RestartPolicy::default(), Duration::ZERO);
         let northbound = options.api(config);
         let northbound = northbound.map(|api| (api, options.ofctl(config), &config.northbound));
+        let quotas = &config.quotas;
+        let history = (quotas.history_bytes, quotas.history_series, quotas.history_interval);
         vec![
             ("listen", shown(&ListenAddresses { vtep: Vec::new(), ..options.listen(config) })),
             ("vtep-listen", shown(&config.vtep_listen)),
@@ -99,6 +101,7 @@ impl Planner {
             ("start.verify", shown(&config.verify)),
             ("[storage]", shown(&(config.quotas.storage_bytes, config.quotas.storage_keys))),
             ("[log]", shown(&config.quotas.log_bytes)),
+            ("[history]", shown(&(config.keeps_history, history))),
             ("[[ovsdb]]", shown(&config.ovsdb)),
             ("[supervision]", shown(&rules)),
             ("[safe-mode]", shown(&config.safe_mode)),

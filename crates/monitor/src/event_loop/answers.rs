@@ -1,4 +1,4 @@
-//! Answers operators and the HTTP interface.
+//! Answers operators, the HTTP interface and the history service.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -7,6 +7,7 @@ use control::northbound::TokenRecord;
 use control::operator::{
     MonitorStatus, OperatorReply, OperatorRequest, ProgramState, ProgramUsage, Status,
 };
+use control::service::ServiceKind;
 use supervisor::effects::{Fd, ProgramId};
 use supervisor::text::shortened;
 use supervisor::usage::report;
@@ -35,13 +36,16 @@ struct Requester {
     uid: u32,
     /// Whether it is the HTTP interface, which acts for users whom it has authenticated.
     is_northbound: bool,
+    /// Whether it is the history service, which reads figures.
+    is_history: bool,
 }
 
 impl EventLoop {
     /// Answers an operator's request.
     pub(super) fn answer(&mut self, id: OperatorId, request: OperatorRequest, now: Instant) {
         let Some(uid) = self.admin.uid(id) else { return };
-        let requester = Requester { who: format!("user {uid}"), uid, is_northbound: false };
+        let who = format!("user {uid}");
+        let requester = Requester { who, uid, is_northbound: false, is_history: false };
         let (reply, fds) = self.reply(request, Vec::new(), &requester, now);
         // The other programs receive a change before the operator learns of it.
         self.settle(now);
@@ -49,8 +53,9 @@ impl EventLoop {
         self.admin.send(id, &reply, &fds);
     }
 
-    /// Answers some requests of the HTTP interface, whose program this is.
-    pub(super) fn answer_northbound(&mut self, program: ProgramId, now: Instant) {
+    /// Answers some requests of the HTTP interface or of the history service, whose program this is.
+    pub(super) fn answer_program(&mut self, program: ProgramId, now: Instant) {
+        let is_history = self.supervisor.programs().is_history(program);
         for _ in 0..MESSAGES_PER_TURN {
             let (request, fds) = match self.processes.receive_request(program) {
                 Ok(Some(received)) => received,
@@ -58,11 +63,14 @@ impl EventLoop {
                 Err(broken) => return self.decide(Event::Process(program, broken), now),
             };
             let (who, request) = match request {
-                OperatorRequest::As { who, request } => (shortened(&who, 100), *request),
+                OperatorRequest::As { who, request } if !is_history => {
+                    (shortened(&who, 100), *request)
+                }
+                request if is_history => (ServiceKind::History.name().to_owned(), request),
                 request => (northbound::NAME.to_owned(), request),
             };
             let uid = rustix::process::geteuid().as_raw();
-            let requester = Requester { who, uid, is_northbound: true };
+            let requester = Requester { who, uid, is_northbound: !is_history, is_history };
             let (reply, fds) = self.reply(request, fds, &requester, now);
             self.settle(now);
             let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
@@ -84,6 +92,10 @@ impl EventLoop {
         let without = |reply: OperatorReply| (reply, Vec::new());
         if requester.is_northbound && !request.may_be_of_http_interface() {
             let why = "the HTTP interface may neither make tokens nor revoke certificates";
+            return without(OperatorReply::Refused { why: why.into() });
+        }
+        if requester.is_history && !request.may_be_of_history() {
+            let why = "the history may only read figures";
             return without(OperatorReply::Refused { why: why.into() });
         }
         match request {
@@ -131,10 +143,21 @@ impl EventLoop {
                     Err(why) => without(unavailable(later(&why))),
                 }
             }
+            OperatorRequest::History => {
+                let history = self.supervisor.programs().history_for_operator(requester.uid);
+                match history.and_then(|(it, client)| self.processes.connect(it, client)) {
+                    Ok(operator_end) => (OperatorReply::History, vec![operator_end.into()]),
+                    Err(why) => without(unavailable(why)),
+                }
+            }
             OperatorRequest::Service { name } => {
                 let user = Some(requester.uid).filter(|_| !requester.is_northbound);
-                let provider =
-                    self.supervisor.programs().provider_for_operator(&name, user, &self.processes);
+                let programs = self.supervisor.programs();
+                let provider = if requester.is_history {
+                    programs.provider_for_history(&name, &self.processes)
+                } else {
+                    programs.provider_for_operator(&name, user, &self.processes)
+                };
                 let connected = provider.and_then(|(provider, client, table)| {
                     Ok([self.processes.connect(provider, client)?.into(), table])
                 });

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use control::flight::{Charges, FlightReader, OngoingCall, OngoingTurn, Traffic};
@@ -105,6 +106,15 @@ impl System for Processes {
         let file = state_file::open(&path, owner);
         let file = file.map_err(|error| format!("could not open {}: {error}", path.display()))?;
         Ok(vec![Fd::new(file.into())])
+    }
+
+    fn set_aside(&self, service: ServiceKind) -> Result<PathBuf, String> {
+        let name = service.file().ok_or("the service has no state file")?;
+        let path = self.state_dir.join(name);
+        let aside = self.state_dir.join(format!("{name}.damaged"));
+        let failed = |error| format!("could not rename {}: {error}", path.display());
+        std::fs::rename(&path, &aside).map_err(failed)?;
+        Ok(aside)
     }
 
     fn is_log_stored(&self) -> bool {

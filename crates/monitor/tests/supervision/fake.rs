@@ -58,7 +58,10 @@ fn play() {
     let fake = Fake { behaviour, monitor: Channel::from_stdin().unwrap(), name };
     match fake.name.file_name().and_then(|name| name.to_str()) {
         Some("rosemary-kernel") => fake.kernel(),
-        Some("rosemary-log" | "rosemary-storage" | "rosemary-broker" | "rosemary-ovsdb") => {
+        Some(
+            "rosemary-log" | "rosemary-storage" | "rosemary-broker" | "rosemary-ovsdb"
+            | "rosemary-history",
+        ) => {
             fake.service();
         }
         _ => fake.zone(),

@@ -7,6 +7,7 @@ mod config;
 mod flow_writes;
 mod flows;
 mod health;
+mod history;
 mod incidents;
 mod logs;
 mod packages;
@@ -45,6 +46,7 @@ pub(crate) fn routes() -> Routes {
         accounts::routes(),
         incidents::routes(),
         logs::routes(),
+        history::routes(),
         changes::routes(),
         config::routes(),
         packages::routes(),

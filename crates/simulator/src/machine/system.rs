@@ -1,5 +1,6 @@
 //! The answers to questions about invented processes.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use control::flight::{Charges, OngoingCall, OngoingTurn, Traffic};
@@ -113,6 +114,11 @@ impl System for Machine {
             return Err("could not open its state: no space is left".into());
         }
         Ok(vec![self.fd.clone()])
+    }
+
+    fn set_aside(&self, service: ServiceKind) -> Result<PathBuf, String> {
+        let name = service.file().ok_or("it has no state")?;
+        Ok(PathBuf::from(format!("{name}.damaged")))
     }
 
     fn is_log_stored(&self) -> bool {

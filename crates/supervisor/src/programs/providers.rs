@@ -1,7 +1,7 @@
 //! Connects apps with the apps that provide services: a socket, and the service's table.
 
 use control::operator::{ProgramState, UnservedService};
-use control::service::{ClientRights, ServiceClient, ServiceRequest};
+use control::service::{ClientRights, ServiceClient, ServiceKind, ServiceRequest};
 use sdk::services::Service;
 use sdk::services::user::HTTP_INTERFACE;
 use tracing::warn;
@@ -65,6 +65,35 @@ impl Programs {
         self.services.log_for_operator(uid)
     }
 
+    /// The history service, and the message with which it gets the other end of a connection of an operator, whose user is `uid`.
+    ///
+    /// # Errors
+    /// Why there is no connection, as a phrase that says what to do.
+    pub fn history_for_operator(&self, uid: u32) -> Result<(ProgramId, ServiceRequest), String> {
+        self.services.history_for_operator(uid)
+    }
+
+    /// Whether this is the program of the history service.
+    pub fn is_history(&self, program: ProgramId) -> bool {
+        self.services.is_history(program)
+    }
+
+    /// As [`provider_for_operator`](Self::provider_for_operator), for the history service, which may only read.
+    ///
+    /// # Errors
+    /// Why there is no connection, as a phrase that says what to do.
+    pub fn provider_for_history(
+        &self,
+        name: &str,
+        system: &dyn System,
+    ) -> Result<(ProgramId, ZoneRequest, Fd), String> {
+        let right = Service::named(name).and_then(Service::read_right).map(ToOwned::to_owned);
+        let names = right.ok_or_else(|| format!("the history does not read a service {name:?}"))?;
+        let rights = ClientRights { names: vec![names], ..ClientRights::default() };
+        let client = ServiceClient { app: 0, name: ServiceKind::History.name().into(), rights };
+        self.provider(name, client, system)
+    }
+
     /// The app that provides the service `name`, the message with which it gets the other end of a connection of an operator, and
     /// the service's table. `user` is the operator's user; `None` for the HTTP interface.
     ///
@@ -74,6 +103,19 @@ impl Programs {
         &self,
         name: &str,
         user: Option<u32>,
+        system: &dyn System,
+    ) -> Result<(ProgramId, ZoneRequest, Fd), String> {
+        let rights = ClientRights { names: vec!["operator".into()], ..ClientRights::default() };
+        // The provider writes it into audit records; only the HTTP interface names the users for whom it acts.
+        let client = user.map_or_else(|| HTTP_INTERFACE.to_owned(), |uid| format!("user {uid}"));
+        let client = ServiceClient { app: 0, name: client, rights };
+        self.provider(name, client, system)
+    }
+
+    fn provider(
+        &self,
+        name: &str,
+        client: ServiceClient,
         system: &dyn System,
     ) -> Result<(ProgramId, ZoneRequest, Fd), String> {
         let service = Service::named(name).filter(|service| service.table_slots().is_some());
@@ -86,10 +128,6 @@ impl Programs {
                  name it in `services` of an [[app]]"
             )
         })?;
-        let rights = ClientRights { names: vec!["operator".into()], ..ClientRights::default() };
-        // The provider writes it into audit records; only the HTTP interface names the users for whom it acts.
-        let client = user.map_or_else(|| HTTP_INTERFACE.to_owned(), |uid| format!("user {uid}"));
-        let client = ServiceClient { app: 0, name: client, rights };
         let (program, table) = provider.serving(system)?;
         Ok((program.id(), ZoneRequest::Client(client), table))
     }

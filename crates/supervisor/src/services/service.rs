@@ -1,6 +1,6 @@
 //! Decides about one service: its process and its state file.
 //!
-//! The log service always runs. Another service runs if an app that runs names it. A service opens no files itself: the
+//! The log service always runs, and the history service if the operator configures it. Another service runs if an app that runs names it. A service opens no files itself: the
 //! monitor opens and locks its state file in the state directory and passes it on. The monitor also makes the sockets of
 //! its clients, once the app is loaded and the service is ready.
 
@@ -16,9 +16,9 @@ use control::service::{
     ServiceSandbox,
 };
 use sys::process::PidNamespace;
-use tracing::error;
+use tracing::{error, warn};
 
-use crate::effects::{Effects, Fd};
+use crate::effects::{Attached, Effects, Fd};
 use crate::hang::answers::{AnswerProgress, Check};
 use crate::incidents::Incidents;
 use crate::program::{Executable, Program, ProgramKind};
@@ -68,6 +68,8 @@ pub struct Service {
     /// Why it is held, if its state file is damaged. To replace the file, the operator stops Rosemary, so the file is
     /// not checked again.
     damaged: Option<String>,
+    /// Whether its damaged state file is set aside before the next start.
+    sets_aside: bool,
     answers: AnswerProgress,
     leak: LeakDetector,
     /// Why its disk does not take what clients write, as it says, if so.
@@ -101,6 +103,7 @@ impl Service {
             not_opened: None,
             disk_failure: None,
             damaged: None,
+            sets_aside: false,
             answers: AnswerProgress::new(rules.hang),
             leak: LeakDetector::new(rules.leak_growth, rules.leak_window),
             failed: false,
@@ -116,6 +119,17 @@ impl Service {
         if let Some(why) = &self.damaged {
             return self.program.hold(now, why);
         }
+        if self.sets_aside {
+            match system.set_aside(self.kind) {
+                Ok(path) => {
+                    let (service, path) = (self.kind.name(), path.display());
+                    let hint = "remove the old file if it is not needed";
+                    warn!(service, %path, hint, "set a damaged file aside and began a new one");
+                    self.sets_aside = false;
+                }
+                Err(why) => return self.hold(why, now),
+            }
+        }
         let files = match system.files_of(self.kind, self.run_as()) {
             Ok(files) => files,
             Err(why) => return self.hold(why, now),
@@ -129,7 +143,9 @@ impl Service {
         self.announced = None;
         let (sandbox, quotas, ovsdb) = (self.sandbox, self.quotas, self.ovsdb.clone());
         let ovsdb = ovsdb.map(|it| OvsdbStart { tls: !files.is_empty(), ..it });
-        self.program.send(ServiceRequest::Start { sandbox, quotas, ovsdb }, files);
+        let requests = (self.kind == ServiceKind::History).then_some(Attached::Requests);
+        let attached = files.into_iter().map(Attached::Fd).chain(requests).collect();
+        self.program.send_with(ServiceRequest::Start { sandbox, quotas, ovsdb }, attached);
     }
 
     /// Holds the service until its state file can be opened, and logs each reason once.
@@ -160,6 +176,13 @@ impl Service {
                 if !self.answers.answered(number) {
                     self.program.kill("it answered a question that it was not asked");
                 }
+            }
+            ServiceReply::Unfit { why } if self.kind.sets_damage_aside() => {
+                let why = shortened(&why, 400);
+                self.program.incidents_mut().reported(Cause::Unfit, &why);
+                self.sets_aside = true;
+                self.failed = true;
+                self.program.mark_ending(now);
             }
             ServiceReply::Unfit { why } => {
                 let path = self.state.as_deref().unwrap_or("none".as_ref()).display();
@@ -211,6 +234,7 @@ impl Service {
     pub fn not_stored(&self) -> Option<String> {
         let what = match self.kind {
             ServiceKind::Log => "lines of the log",
+            ServiceKind::History => "figures of the history",
             ServiceKind::Storage | ServiceKind::Broker | ServiceKind::Ovsdb => "data of apps",
         };
         self.disk_failure.as_ref().map(|why| format!("{what} cannot be stored: {why}"))

@@ -5,6 +5,7 @@
 
 mod details;
 pub mod entries;
+mod history;
 mod kernel;
 mod log;
 mod monitor;
@@ -19,6 +20,7 @@ use serde::de::DeserializeOwned;
 use sys::channel::{Channel, ChannelError};
 use thiserror::Error;
 
+pub use self::history::{History, Points};
 pub use self::kernel::Kernel;
 pub use self::log::Log;
 pub use self::monitor::{ConfigText, Monitor};

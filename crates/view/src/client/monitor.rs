@@ -14,7 +14,7 @@ use sdk::services::Service;
 use serde::Serialize;
 use sys::channel::Channel;
 
-use super::{ClientError, Kernel, Log, Provided, REPLY_TIMEOUT, exchange, exchange_with};
+use super::{ClientError, History, Kernel, Log, Provided, REPLY_TIMEOUT, exchange, exchange_with};
 use crate::accounts::Accounts;
 
 /// The longest configuration in bytes, as it is shown.
@@ -117,6 +117,17 @@ impl Monitor {
     pub fn log(&self) -> Result<Log, ClientError> {
         match self.request(&OperatorRequest::Log)? {
             (OperatorReply::Log, Some(fd)) => Ok(Log::new(fd)),
+            (reply, _) => Err(refusal(reply)),
+        }
+    }
+
+    /// Requests a connection to the history service.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`] if no history is kept or the service does not run; the monitor does not reply, or refuses.
+    pub fn history(&self) -> Result<History, ClientError> {
+        match self.request(&OperatorRequest::History)? {
+            (OperatorReply::History, Some(fd)) => Ok(History::new(fd)),
             (reply, _) => Err(refusal(reply)),
         }
     }
@@ -335,6 +346,7 @@ fn refusal(reply: OperatorReply) -> ClientError {
         | OperatorReply::Usage(_)
         | OperatorReply::Kernel
         | OperatorReply::Log
+        | OperatorReply::History
         | OperatorReply::Config { .. }
         | OperatorReply::Interface { .. }
         | OperatorReply::Tokens(_)

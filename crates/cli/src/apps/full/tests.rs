@@ -59,6 +59,7 @@ fn report() -> AppReport {
             namespaces: vec![namespace],
             hosts: vec![host],
             log: None,
+            history: false,
             ovsdb: Vec::new(),
             names: Vec::new(),
         },

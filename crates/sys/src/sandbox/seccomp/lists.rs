@@ -44,6 +44,8 @@ pub enum Profile {
     Broker,
     /// The service of databases.
     Ovsdb,
+    /// The history service.
+    History,
     /// The HTTP interface.
     Northbound,
     /// The monitor, and its children until they confine themselves.
@@ -53,7 +55,7 @@ pub enum Profile {
 impl Profile {
     /// Every profile of a confined process.
     #[cfg(test)]
-    pub(super) const CONFINED: [Self; 10] = [
+    pub(super) const CONFINED: [Self; 11] = [
         Self::Zone,
         Self::Wasm,
         Self::Python,
@@ -63,6 +65,7 @@ impl Profile {
         Self::Storage,
         Self::Broker,
         Self::Ovsdb,
+        Self::History,
         Self::Northbound,
     ];
 
@@ -77,6 +80,7 @@ impl Profile {
             | Self::Security
             | Self::Log
             | Self::Storage
+            | Self::History
             | Self::Ovsdb => false,
         }
     }
@@ -111,6 +115,7 @@ impl Profile {
             Self::Security => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, GIVEN_FILES],
             Self::Kernel => &[PROGRAM, MAKES, OLD_PROGRAM, KERNEL, OLD_KERNEL],
             Self::Log | Self::Storage => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, REPORT, OWN_FILE],
+            Self::History => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, REPORT, OWN_FILE],
             Self::Broker => &[PROGRAM, MAKES, OLD_PROGRAM, SERVICE, BROKER, OLD_BROKER],
             Self::Ovsdb => &[PROGRAM, MAKES, OLD_PROGRAM, SERVICE, REPORT, OVSDB, OLD_BROKER],
             Self::Northbound => &[PROGRAM, MAKES, OLD_PROGRAM, NORTHBOUND, OLD_KERNEL],

@@ -56,6 +56,7 @@ pub(super) fn compile(profile: Profile, own: Own, notifies: bool) -> Vec<sock_fi
         | Profile::Kernel
         | Profile::Log
         | Profile::Storage
+        | Profile::History
         | Profile::Northbound
         | Profile::Ovsdb
         | Profile::Broker => SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs(),
