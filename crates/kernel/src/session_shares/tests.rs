@@ -65,7 +65,7 @@ impl Bench {
         let size = self.shares.allowance(payer).min(turn).min(waiting[payer.index()]);
         // A read may end with the rest of a message that was read in part.
         let handled = size + self.random.below(2_000);
-        let own = (payer != Payer::NONE).then(|| (AppSlot(payer.0), handled as u64));
+        let own = (payer != Payer::NONE).then_some((AppSlot(payer.0), handled as u64));
         self.shares.charge(payer, handled, own);
         self.read[payer.index()] += handled as u64;
         if self.waiting[payer.index()] != usize::MAX {
@@ -110,15 +110,15 @@ fn busy_sessions_have_their_shares_within_two_percent() {
         bench.rounds(500);
         let all: u64 = bench.read.iter().sum();
         let reserved: f64 = percents.iter().map(|it| f64::from(*it)).sum();
-        for session in 0..=sessions {
+        for (session, apps) in apps.into_iter().enumerate() {
             let slots = (session..MAX_APPS).step_by(sessions + 1);
             let percent = session.checked_sub(1).map_or(100.0 - reserved, |it| percents[it].into());
             #[expect(clippy::cast_precision_loss, reason = "small")]
             let expected = all as f64 * percent / 100.0;
             let read = slots.clone().map(|slot| bench.read[slot]).sum();
             assert_near(read, expected, 0.02, &format!("seed {seed}, session {session}"));
-            for slot in slots.take(apps[session]) {
-                let of_app = expected / f64::from(u32::try_from(apps[session]).unwrap());
+            for slot in slots.take(apps) {
+                let of_app = expected / f64::from(u32::try_from(apps).unwrap());
                 assert_near(bench.read[slot], of_app, 0.05, &format!("seed {seed}, app {slot}"));
             }
         }
