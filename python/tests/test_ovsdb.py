@@ -1,4 +1,4 @@
-"""The client of the service of databases, as far as it works without a zone."""
+"""The parts of the client of the service of databases that work without a zone."""
 
 import unittest
 from uuid import UUID

@@ -21,7 +21,7 @@ LOG = logging.getLogger("rosemary.ryu")
 
 OWNER, KEY = "rosemary-owner", "rosemary-key"
 
-# Columns of tables that the rows of an earlier life keep: those that commands write, if they are not empty.
+# Columns of tables that the rows of an earlier life keep: the columns that commands write, if they are not empty.
 KEPT = {
     "QoS": ("type", "other_config", "queues"),
     "Queue": ("dscp", "other_config"),
@@ -32,7 +32,7 @@ KEPT = {
 # Columns of other rows that refer to wanted rows.
 _PARENTS = {"QoS": ("Port", "qos"), "Port": ("Bridge", "ports")}
 
-# What the operator adds so that an app may use databases.
+# The settings with which an app may use databases.
 _REMEDY = (
     'add services = ["ovsdb"] and the capability "ovsdb.read" to its [[app]], '
     "and an [[ovsdb]] for the database (docs/ovsdb.md)"
@@ -212,7 +212,7 @@ class Databases:
             return
         waiting = self._waiting.pop(event.request, None)
         if waiting is None:
-            return  # the answer to a part, or to a request that nobody waits for any more
+            return  # an answer to a part, or to a request whose time is over
         try:
             answer = event.result()
         except Exception as error:

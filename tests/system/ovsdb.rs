@@ -11,13 +11,13 @@ use cli::lab::{Lab, database};
 use rosemary_tests::rosemary_binary;
 
 /// Runs `ovs-vsctl` on the lab's database, without waiting for a switch.
-fn vsctl(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
+pub(crate) fn vsctl(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
     let database = format!("--db={}", database());
     Ok(lab.run("ovs-vsctl", &[&["--timeout=10", "--no-wait", &database], args].concat())?)
 }
 
 /// Runs `rosemary ARGS...`.
-fn rosemary(lab: &Lab, args: &[&str]) -> anyhow::Result<Output> {
+pub(crate) fn rosemary(lab: &Lab, args: &[&str]) -> anyhow::Result<Output> {
     let mut command: Command = lab.command(rosemary_binary());
     Ok(command.args(args).stdin(Stdio::null()).output()?)
 }

@@ -156,7 +156,7 @@ struct rosemary_want {
     uint32_t columns_at;
     uint32_t value_at; /* the place of the kind of the column that is being stated; 0 if there is none */
     uint32_t elements; /* of this column */
-    uint16_t rows;     /* in this part, without the one that is being stated */
+    uint16_t rows;     /* whole rows of this part */
     uint16_t columns;
     int is_first;
     uint8_t bytes[ROSEMARY_MOST_REQUEST];
@@ -192,7 +192,7 @@ static inline int64_t rosemary_want_send(struct rosemary_want *to, uint32_t end,
     return to->host->ask(to->host, ROSEMARY_SERVICE_OVSDB, to->bytes, end);
 }
 
-/* Makes room in the message: it sends the rows that are whole, and keeps the one that is being stated. */
+/* Makes room in the message: it sends the whole rows, and keeps the unfinished row. */
 static inline int rosemary_want_room(struct rosemary_want *to, uint32_t size) {
     const uint32_t begin = to->rows_at + 2;
 

@@ -296,7 +296,7 @@ fn answers_in_rust_are_read_in_c() {
     for (answer, expected) in answers() {
         let body = answer.encode();
         assert_eq!(read(&body), expected);
-        // What is cut is left out, and nothing behind the record is read.
+        // A cut element is left out, and no byte behind the record is read.
         let lines: Vec<&str> = expected.split("; ").collect();
         for cut in 0..body.len() {
             let all = read(&body[..cut]);

@@ -1,16 +1,19 @@
 //! The service of databases with real Open vSwitch: apps read ports, and own `QoS` and queues.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use cli::lab::{Lab, Of, Rosemary};
+use cli::lab::{Lab, Of, Rosemary, database};
 use cli::status::Report;
 use control::operator::ProgramState;
-use rosemary_tests::apps::{configure, in_rust};
+use rosemary_tests::apps::{configure, in_c, in_python, in_rust};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
+use rosemary_tests::pki::Pki;
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 
 use super::hostile::{ATTACKS, serve};
@@ -144,6 +147,60 @@ fn app_reads_ports_and_owns_rows() {
     });
 }
 
+/// Returns the queue with this number in the `QoS` of a port; `None` if there is none.
+fn queue(lab: &Lab, port: &str, number: &str) -> Option<String> {
+    let qos = vsctl(lab, &["get", "port", port, "qos"]).ok()?;
+    let queue = vsctl(lab, &["get", "qos", qos.trim(), &format!("queues:{number}")]).ok()?;
+    Some(queue.trim().to_owned())
+}
+
+#[test]
+fn apps_in_c_and_python_own_rows() {
+    in_a_lab(|lab| {
+        let _s1 = lab.switch_without_controller("s1", Of::V1_3)?;
+        prepare(lab)?;
+        vsctl(lab, &["add-port", "s1", "p2", "--", "set", "interface", "p2", "type=dummy"])?;
+        let c = in_c(lab, "in-c", "apps/queueing.c", SHAPER)?;
+        let python = in_python("in-python", "apps/queueing.py", SHAPER);
+        configure(&[FULL, EDGE, &c, &python, &observer()])?;
+        let mut rosemary_up = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        for (app, port, number, rate) in
+            [("in-c", "p1", "3", "300000"), ("in-python", "p2", "4", "400000")]
+        {
+            let queue = lab.wait_for(format!("{port} has the queue"), SOON, |_| {
+                Ok(queue(lab, port, number))
+            })?;
+            let shown = vsctl(lab, &["get", "queue", &queue, "other_config:max-rate"])?;
+            ensure!(shown.trim() == format!("\"{rate}\""), "{shown}");
+            let owner = vsctl(lab, &["get", "queue", &queue, "external_ids:rosemary-owner"])?;
+            let owner = owner.trim().trim_matches('"').to_owned();
+            ensure!(owner.ends_with(&format!("/{app}")), "{owner}");
+            // The apps know their owner's name, and the reason of what is missing.
+            rosemary_up.wait_for_log(&[app, &format!("owner {owner}")], SOON)?;
+            rosemary_up.wait_for_log(&[app, "refused watch", MIRROR[0], MIRROR[1]], SOON)?;
+        }
+        rosemary_up.wait_for_log(&["in-c", "a queue of", "/in-c"], SOON)?;
+        rosemary_up.wait_for_log(&["in-c", "its rate is 300000"], SOON)?;
+        rosemary_up.wait_for_log(&["in-python", "own queues: [{'max-rate': '400000'}]"], SOON)?;
+        rosemary_up.wait_for_log(&["in-python", "refused as unknown-database: "], SOON)?;
+        rosemary_up.wait_for_log(&["in-python", "refused as unknown-table: "], SOON)?;
+        rosemary_up.wait_for_log(&["in-python", "changed: ", "QoS"], SOON)?;
+
+        // Each app's rows go with it, and only these.
+        configure(&[FULL, EDGE, &c, &observer()])?;
+        ensure!(rosemary(lab, &["reload"])?.status.success(), "the configuration is reloaded");
+        lab.wait_for("the rows of the app in Python are removed", SOON, |_| {
+            Ok(vsctl(lab, &["get", "port", "p2", "qos"])
+                .is_ok_and(|it| it.trim() == "[]")
+                .then_some(()))
+        })?;
+        ensure!(queue(lab, "p1", "3").is_some(), "the rows of the app in C stay");
+        configure(&[FULL, EDGE, &observer()])?;
+        ensure!(rosemary(lab, &["reload"])?.status.success(), "the configuration is reloaded");
+        wait_until_removed(lab)
+    });
+}
+
 #[test]
 fn rows_of_an_app_that_left_meanwhile_are_removed() {
     in_a_lab(|lab| {
@@ -163,6 +220,46 @@ fn rows_of_an_app_that_left_meanwhile_are_removed() {
         let rosemary_up = Rosemary::start(lab, &rosemary_binary(), &[])?;
         let status = rosemary_up.status()?.context("it answers")?;
         ensure!(service(&status).is_none(), "{:?}", status.programs.services);
+        Ok(())
+    });
+}
+
+/// Runs Rosemary with the database at an address, and has it repair rows there.
+fn rows_are_kept_at(lab: &Lab, address: &str) -> anyhow::Result<()> {
+    let edge = format!("[[ovsdb]]\nname = \"edge\"\naddress = \"{address}\"\n\n");
+    configure(&[FULL, &edge, &shaper(SHAPER)])?;
+    let rosemary_up = Rosemary::start(lab, &rosemary_binary(), &[])?;
+    let outcome = wait_for_shape(lab).and_then(|(qos, _)| {
+        vsctl(lab, &["clear", "port", "p1", "qos", "--", "destroy", "qos", &qos])?;
+        wait_for_shape(lab)
+    });
+    let log = rosemary_up.log();
+    let (again, _) = outcome.with_context(|| format!("at {address}; the log was:\n{log}"))?;
+    ensure!(!again.is_empty() && !log.contains("database was not connected"), "{log}");
+    rosemary_up.stop(rustix::process::Signal::TERM)?;
+    Ok(())
+}
+
+#[test]
+fn rows_are_kept_over_tls_and_a_unix_socket() {
+    in_a_lab(|lab| {
+        let init = rosemary(lab, &["pki", "init"])?;
+        ensure!(init.status.success(), "{init:?}");
+        let s1 = lab.switch_without_controller("s1", Of::V1_3)?;
+        let keys = Pki::default_dir(lab).switch("s1", &["--dpid", &s1.dpid()])?;
+        let paths = [&keys.key, &keys.cert, &keys.ca_cert].map(|it| it.display().to_string());
+        vsctl(lab, &["set-ssl", &paths[0], &paths[1], &paths[2]])?;
+        vsctl(lab, &["add-port", "s1", "p1", "--", "set", "interface", "p1", "type=dummy"])?;
+        vsctl(lab, &["set-manager", "pssl:6640:127.0.0.1"])?;
+        lab.wait_for("the database listens", SOON, |_| {
+            Ok(TcpStream::connect("127.0.0.1:6640").is_ok().then_some(()))
+        })?;
+        rows_are_kept_at(lab, "ssl:127.0.0.1:6640")?;
+        // The service has a user of its own, which may open this socket.
+        let address = database();
+        let socket = Path::new(address.trim_start_matches("unix:"));
+        fs::set_permissions(socket, Permissions::from_mode(0o777))?;
+        rows_are_kept_at(lab, &address)?;
         Ok(())
     });
 }

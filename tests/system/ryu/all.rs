@@ -2,6 +2,7 @@
 //!
 //! Each test notes its result in `target/ryu/passed`; `make ryu` makes the table of `docs/ryu-apps.md` from these files.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
@@ -11,7 +12,8 @@ use cli::lab::{Lab, Of, Switch};
 use rosemary_tests::net::{INTERVAL, Net};
 use rosemary_tests::{in_a_lab_for, ryu};
 
-use super::{PORT, http, reaches, start};
+use super::super::ovsdb::vsctl;
+use super::{CONFIG, PORT, http, reaches, start};
 
 /// Most time for one test: spanning trees need half a minute, and other tests may run beside it.
 pub(super) const LIMIT: Duration = Duration::from_secs(240);
@@ -267,34 +269,103 @@ fn rest_router_of_ryu() {
     });
 }
 
-#[test]
-#[ignore = "make ryu runs it"]
-fn rest_qos_of_ryu() {
-    let shows = "a rule puts packets into a queue (OVSDB settings are refused)";
-    with_app("rest_qos", Of::V1_3, "", shows, |lab, net| {
-        net.rosemary.wait_for_log(&["Join qos switch."], WHILE)?;
-        let rule = r#"{"match":{"nw_dst":"10.0.0.1","nw_proto":"UDP","tp_dst":"5002"},"actions":{"queue":"1"}}"#;
-        let path = format!("/qos/rules/{}", dpid(net));
-        let answer = http(lab, "POST", &path, rule)?;
-        ensure!(answer.contains("success"), "{answer}");
-        let flows = net.s1.dump_flows()?;
-        ensure!(flows.iter().any(|flow| flow.contains("set_queue:1")), "{flows:#?}");
-        ensure!(http(lab, "GET", &path, "")?.contains("5002"));
-        Ok(())
-    });
+/// A file that starts `rest_qos` and the app that tells it the address of the database, in one process.
+const QOS: &str = "from ryu.base import app_manager\n\
+                   app_manager.require_app('ryu.app.rest_qos')\n\
+                   app_manager.require_app('ryu.app.rest_conf_switch')\n\n\n\
+                   class Qos(app_manager.RyuApp):\n    \
+                   pass\n";
+
+/// Returns the `QoS` of a port as `ovs-vsctl` shows it; `None` if it has none.
+fn qos_of(lab: &Lab, port: &str) -> Option<String> {
+    let qos = vsctl(lab, &["get", "port", port, "qos"]).ok()?;
+    let qos = qos.trim();
+    (qos != "[]").then(|| vsctl(lab, &["list", "qos", qos]).ok())?
 }
 
+/// Runs `rest_qos` and `rest_conf_switch` with a real database, and notes what they have shown.
 #[test]
 #[ignore = "make ryu runs it"]
-fn rest_conf_switch_of_ryu() {
-    let shows = "its interface stores and returns settings";
-    with_app("rest_conf_switch", Of::V1_3, "", shows, |lab, _| {
-        let path = "/v1.0/conf/switches/0000000000000001/ovsdb_addr";
-        http(lab, "PUT", path, "\"tcp:127.0.0.1:6632\"")?;
-        let value = http(lab, "GET", path, "")?;
-        ensure!(value == "\"tcp:127.0.0.1:6632\"", "{value}");
+fn rest_qos_and_rest_conf_switch_of_ryu() {
+    let dir = ryu::install().expect("Ryu is there");
+    let packages = dir.clone();
+    in_a_lab_for(LIMIT, move |lab| {
+        fs::write("/etc/rosemary/qos.py", QOS)?;
+        let database = "[[ovsdb]]\nname = \"edge\"\naddress = \"tcp:127.0.0.1:6640\"\n";
+        let rights = "\"ovsdb.read\", \"ovsdb.write:edge:s1:QoS\", \"ovsdb.write:edge:s1:Queue\", \
+                      \"ovsdb.write:edge:s1:Port.qos\"]";
+        let app = format!(
+            "[[app]]\nname = \"qos\"\nobject = \"/etc/rosemary/qos.py\"\nhost = \"ryu\"\n\
+             python-path = [\"{}\"]\nservices = [\"ovsdb\"]\ncapabilities = {}, {rights}\n\
+             listen = [\"wsapi=127.0.0.1:{PORT}\"]\noptions = {{ wsapi-port = \"{PORT}\" }}\n",
+            packages.display(),
+            ryu::CAPABILITIES.trim_end_matches(']')
+        );
+        let other = "[[app]]\nname = \"learning-switch\"\nstage = \"observe\"\n";
+        vsctl(lab, &["set-manager", "ptcp:6640:127.0.0.1"])?;
+        let entries = [database.to_owned(), app, other.to_owned()];
+        let mut net = start(lab, Of::V1_3, &entries)?;
+        let outcome = queues_and_rules(lab, &mut net);
+        outcome.with_context(|| format!("the log was:\n{}", net.rosemary.log()))?;
+
+        // The rows of the app go with it.
+        fs::write(CONFIG, [database, other].concat())?;
+        super::super::ovsdb::rosemary(lab, &["reload"])?;
+        lab.wait_for("the rows are removed", WHILE, |evidence| {
+            evidence.0 = vsctl(lab, &["--columns=external_ids", "list", "qos"])?;
+            Ok(evidence.0.trim().is_empty().then_some(()))
+        })?;
         Ok(())
     });
+    let shows = "its interface makes and deletes queues of ports, and a rule puts packets into a queue \
+                 ([databases](ryu.md#databases-of-switches))";
+    ryu::note(&dir, "rest_qos", "1.3", shows).expect("the result is noted");
+    let shows = "its interface stores and returns settings, and connects `rest_qos` to the database of a switch";
+    ryu::note(&dir, "rest_conf_switch", "1.3", shows).expect("the result is noted");
+}
+
+fn queues_and_rules(lab: &Lab, net: &mut Net<'_>) -> anyhow::Result<()> {
+    net.rosemary.wait_for_log(&["Join qos switch."], WHILE)?;
+    let dpid = dpid(net);
+    let address = format!("/v1.0/conf/switches/{dpid}/ovsdb_addr");
+    http(lab, "PUT", &address, "\"tcp:127.0.0.1:6640\"")?;
+    let value = http(lab, "GET", &address, "")?;
+    ensure!(value == "\"tcp:127.0.0.1:6640\"", "{value}");
+
+    let ports = vsctl(lab, &["list-ports", "s1"])?;
+    let port = ports.lines().next().context("the switch has ports")?;
+    let (queues, rules) = (format!("/qos/queue/{dpid}"), format!("/qos/rules/{dpid}"));
+    let body = format!(
+        r#"{{"port_name":"{port}","type":"linux-htb","max_rate":"1000000","queues":[{{"max_rate":"500000"}},{{"min_rate":"800000"}}]}}"#
+    );
+    lab.wait_for("the queues are set", WHILE, |evidence| {
+        evidence.0 = http(lab, "POST", &queues, &body)?;
+        Ok(evidence.0.contains("success").then_some(()))
+    })?;
+    let qos = qos_of(lab, port).context("the port has a QoS")?;
+    ensure!(qos.contains("linux-htb") && qos.contains("1000000") && qos.contains("/qos"), "{qos}");
+    let made = vsctl(lab, &["--columns=other_config", "list", "queue"])?;
+    ensure!(made.contains("500000") && made.contains("800000"), "{made}");
+    ensure!(http(lab, "GET", &queues, "")?.contains("500000"), "the app lists its queues");
+
+    let rule = r#"{"match":{"nw_dst":"10.0.0.1","nw_proto":"UDP","tp_dst":"5002"},"actions":{"queue":"1"}}"#;
+    let answer = http(lab, "POST", &rules, rule)?;
+    ensure!(answer.contains("success"), "{answer}");
+    let flows = net.s1.dump_flows()?;
+    ensure!(flows.iter().any(|flow| flow.contains("set_queue:1")), "{flows:#?}");
+    ensure!(http(lab, "GET", &rules, "")?.contains("5002"), "the app lists its rule");
+
+    // All ports, after the deletion of the first one's queues.
+    ensure!(http(lab, "DELETE", &queues, "")?.contains("success"), "the queues are deleted");
+    ensure!(qos_of(lab, port).is_none(), "{:?}", qos_of(lab, port));
+    ensure!(vsctl(lab, &["list", "queue"])?.trim().is_empty(), "the queues are gone");
+    let body = r#"{"queues":[{"max_rate":"300000"}]}"#;
+    let answer = http(lab, "POST", &queues, body)?;
+    ensure!(answer.contains("success"), "{answer}");
+    for port in ports.lines() {
+        ensure!(qos_of(lab, port).is_some(), "{port}");
+    }
+    Ok(())
 }
 
 #[test]

@@ -74,8 +74,9 @@ impl Scope {
                 wanted.row.text("name").unwrap_or("without name")
             ));
         }
+        // The parent of a bridge is the root row, which belongs to no bridge. Another bridge is none of its parents.
         if let Some(parent) = &wanted.parent
-            && wanted.table != BRIDGE
+            && (wanted.table != BRIDGE || parent.table == BRIDGE)
             && !rows.are_all(bridges, owner, parent.uuid)
         {
             return Some(format!(

@@ -329,6 +329,10 @@ fn rows_beyond_the_scope_are_refused() {
     let bridge = wanted("Bridge", "b", Row::new().with("name", Value::one("right")));
     let scope = Scope { tables: None, ..scope("left", &[]) };
     assert!(refused(&scope, &[bridge])[0].contains("the bridge right"));
+    // A bridge of one's own gives no access to a column of another one.
+    let bridge = wanted("Bridge", "b", Row::new().with("name", Value::one("left")));
+    let bridge = WantedRow { parent: Some(parent("Bridge", 20, "ports")), ..bridge };
+    assert!(refused(&scope, &[bridge])[0].contains("of Bridge, which other bridges use"));
 }
 
 #[test]

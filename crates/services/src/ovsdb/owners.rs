@@ -205,7 +205,7 @@ impl Owner {
         (at > now).then_some(at)
     }
 
-    /// Counts operations that were sent to the server, also those that it has refused.
+    /// Counts operations that were sent to the server, refused ones too.
     fn pay(&mut self, operations: usize, now: Instant) {
         let operations = u32::try_from(operations).unwrap_or(u32::MAX);
         let cost = PER_OPERATION.saturating_mul(operations).max(PER_COMPARISON);
@@ -299,7 +299,7 @@ pub(super) fn owner_of(installation: u64, app: &str) -> String {
 struct Sent {
     /// The number of operations that were carried out.
     count: usize,
-    /// The number of operations that were sent, also those that the server refused.
+    /// The number of operations that were sent, refused ones too.
     tried: usize,
     /// The rows that the server refused.
     failed: Vec<Refused>,
