@@ -207,7 +207,7 @@ impl World {
         } else if self.weather_until <= now {
             self.change_weather()?;
         } else if provoke.is_some_and(|at| at <= now) {
-            self.provoke_at = now + Duration::from_millis(10 + self.tape.below(75));
+            self.provoke_at = now + Duration::from_millis(10 + self.tape.below(60));
             self.provoke()?;
         }
         self.decide(Event::Time)?;

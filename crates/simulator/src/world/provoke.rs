@@ -115,8 +115,8 @@ impl World {
         let now = self.now();
         let Some(name) = self.tape.one(&REQUESTS).copied() else { return Ok(()) };
         let name = match self.tape.below(100) {
-            0..15 if self.waiting.is_none() => "reload and wait",
-            0..3 => "confirm",
+            0..20 if self.waiting.is_none() => "reload and wait",
+            0..2 => "confirm",
             _ => name,
         };
         let apps =
@@ -138,7 +138,7 @@ impl World {
             }
             "reload and wait" => {
                 self.disk.edit_config(&mut self.tape);
-                let confirm = u32::try_from(1 + self.tape.below(30)).ok();
+                let confirm = u32::try_from(1 + self.tape.below(20)).ok();
                 Some(Change::Reload { dry_run: false, confirm })
             }
             "confirm" => Some(Change::Confirm),
@@ -194,12 +194,12 @@ impl World {
                 self.decide(Event::Limit(request))
             }
             _ => match self.tape.below(12) {
-                0..4 => {
+                0..6 => {
                     self.provoked("request", name);
                     self.checks.requested();
                     self.decide(Event::Terminate)
                 }
-                4..8 => {
+                6..9 => {
                     self.provoked("request", "signal");
                     self.checks.requested();
                     self.decide(Event::Reload("SIGHUP"))
