@@ -145,9 +145,11 @@ impl ObjectFile {
         let copy = if let Some(known) = known {
             known
         } else {
-            let (object, sha256) = {
-                let content = provenance::content(&self.path, read_object(&self.path))?;
-                sealed_with_sha256(app, &content)?
+            let sealed = read_object(&self.path).and_then(|it| sealed_with_sha256(app, &it));
+            let found = sealed.as_ref().map(|(_, sha256)| sha256.as_str());
+            let (object, sha256) = match provenance::instead(&self.path, found)? {
+                Some(released) => sealed_with_sha256(app, &released)?,
+                None => sealed?,
             };
             SealedObject { stamp: found, sha256, object: object.into() }
         };
