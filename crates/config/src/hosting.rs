@@ -81,8 +81,7 @@ fn hosting(table: &Table<'_>, object: Option<&Path>) -> Hosting {
 
 /// Why an app cannot have `key`, as its hosting does not have it.
 fn refusal(key: &str) -> String {
-    let hosts: Vec<Hosting> =
-        Hosting::configurable().filter(|it| it.keys.contains(&key)).collect();
+    let hosts: Vec<Hosting> = Hosting::configurable().filter(|it| it.keys.contains(&key)).collect();
     let names: Vec<String> = hosts.iter().map(|it| format!("{:?}", it.name)).collect();
     let language = hosts.first().map_or("no language", |it| it.language);
     format!("{key} is for apps in {language}; add host = {}", alternatives(&names))

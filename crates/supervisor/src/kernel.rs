@@ -300,7 +300,8 @@ impl Kernel {
             if let Some(record) = crash.filter(|it| it.signal.is_some()) {
                 // Compiled code of sealed memory is none of the modules that the kernel has recorded.
                 let native = apps.iter().filter(|app| !app.spec().keys.host.maps_sealed);
-                let objects = native.filter_map(|app| Some((app.id.0, app.name.clone(), app.object_for_kernel()?)));
+                let objects = native
+                    .filter_map(|app| Some((app.id.0, app.name.clone(), app.object_for_kernel()?)));
                 let objects = objects.collect();
                 let crashed = CrashedKernel { incident: id, record, modules, objects };
                 self.effects.add(self.program.id(), Effect::Backtrace(Box::new(crashed)));
