@@ -182,11 +182,13 @@ impl Hosting {
     /// The hosting of `file` where the configuration names this one: `kernel` is another hosting for a module than for a shared object.
     #[must_use]
     pub fn for_file(self, file: &Path) -> Self {
-        let inside = |outside: Self| {
-            let mut all = Self::ALL.into_iter();
-            all.find(|it| it.process == self.process && it.outside == Some(outside))
-        };
-        Self::of_file(file).and_then(inside).unwrap_or(self)
+        let own = Self::of_file(file).filter(|_| self.is_in_kernel());
+        own.and_then(Self::inside).unwrap_or(self)
+    }
+
+    /// The hosting in the kernel's process for apps of this hosting, which runs them outside.
+    pub fn inside(self) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.is_in_kernel() && it.outside == Some(self))
     }
 
     /// The hosting of a package with an archive of modules.

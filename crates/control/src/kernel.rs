@@ -54,12 +54,12 @@ pub struct AnnouncedApp {
     pub config_size: u32,
     /// The names of the services that it may use, if the kernel hosts it.
     pub services: Vec<String>,
-    /// What its hosting needs besides its object, if the kernel hosts it.
+    /// The settings of its hosting, if the kernel hosts it.
     #[serde(default)]
     pub code: HostedCode,
 }
 
-/// What a hosting in the kernel needs besides an app's object.
+/// The settings with which a hosting in the kernel loads an app's object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostedCode {
     /// The SHA-256 of the object, in hexadecimal digits.
@@ -481,7 +481,7 @@ pub enum KernelReply {
         /// The reason, as a phrase.
         why: String,
     },
-    /// An instance of a contained app in the kernel trapped or exceeded a limit. The kernel goes on, and makes another instance, which
+    /// An instance of a contained app in the kernel trapped or exceeded a limit. The kernel makes another instance, which
     /// receives the events that were not handled.
     InstanceEnded {
         /// The app.

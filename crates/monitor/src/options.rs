@@ -308,7 +308,7 @@ fn parse_app(text: &str) -> Result<AppChoice, String> {
 /// The hosting with this name, which must run files with this extension, or shared objects.
 fn host_named(name: &str, extension: Option<&str>) -> Result<Hosting, String> {
     let hosts: Vec<Hosting> =
-        Hosting::ALL.into_iter().filter(|it| it.extension == extension).collect();
+        Hosting::configurable().filter(|it| it.extension == extension).collect();
     let host = hosts.iter().find(|it| it.name == name);
     host.copied().ok_or_else(|| {
         let names: Vec<&str> = hosts.iter().map(|it| it.name).collect();

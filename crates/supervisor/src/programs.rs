@@ -39,7 +39,7 @@ use control::app::AppId;
 use control::kernel::KernelRequest;
 use control::query::AppCounters;
 use control::service::ServiceKind;
-use tracing::warn;
+use tracing::{info, warn};
 
 use self::app_limits::AppLimits;
 use self::failed_messages::FailedMessages;
@@ -187,8 +187,19 @@ impl Programs {
 
     /// Warns of apps that run with the kernel's rights.
     pub fn warn_of_apps_in_kernel(&self) {
-        for App { name, .. } in self.apps.iter().filter(|app| app.is_in_kernel()) {
-            warn!(app = name, "the kernel hosts this app: the app can do all that the kernel can");
+        for app in self.apps.iter().filter(|app| app.is_in_kernel()) {
+            if app.kernel_program().is_some() {
+                info!(
+                    app = app.name,
+                    "the kernel hosts this app: host only modules that you trust there"
+                );
+            } else {
+                let name = &app.name;
+                warn!(
+                    app = name,
+                    "the kernel hosts this app: the app can do all that the kernel can"
+                );
+            }
         }
     }
 

@@ -84,11 +84,14 @@ fn host_of(file: &Path, chosen: Option<Hosting>) -> Hosting {
 /// The hosting of an app that has the hosting `configured`, and for which the command line has `chosen` one. `None` if that cannot
 /// run the app's object.
 fn hosted(configured: Hosting, chosen: Hosting) -> Option<Hosting> {
-    if configured.extension == chosen.extension {
+    let outside = configured.outside();
+    if outside.extension == chosen.outside().extension {
         return Some(chosen);
     }
-    // The other hosting is in a zone as well.
-    (!chosen.is_in_kernel()).then_some(configured)
+    if chosen.is_in_kernel() {
+        return outside.inside();
+    }
+    Some(outside) // the other hosting is in a zone as well
 }
 
 /// Why an app that provides a service cannot run in the kernel.
@@ -202,6 +205,16 @@ mod tests {
         let python = app("/srv/my_app.py");
         assert_eq!(python.capabilities, AppConfig::defaults("my-app").capabilities);
         assert_eq!(python.host, Hosting::PYTHON);
+    }
+
+    #[test]
+    fn module_is_moved_into_the_kernel_and_out_of_it() {
+        let host = |keys: &str, choice| {
+            let text = format!("[[app]]\nname = \"w\"\nobject = \"/w.wasm\"\n{keys}");
+            chosen(&text, &[("w", Some(choice))]).unwrap()[0].host.name
+        };
+        assert_eq!(host("", Hosting::KERNEL), "kernel-wasm");
+        assert_eq!(host("host = \"kernel\"", Hosting::USER), "wasm");
     }
 
     #[test]

@@ -51,7 +51,7 @@ struct Ends {
 pub(super) struct Demotion {
     /// Why, as a phrase.
     pub(super) why: String,
-    /// How often a kernel was started with the app before.
+    /// How often a kernel was started with the app before, and how often one made another instance.
     pub(super) kernel_starts: u64,
     /// When the kernel may host the app again.
     pub(super) until: Until,
@@ -120,7 +120,7 @@ impl HostState {
     /// Gives the app a zone made by `zone`. Returns whether the kernel hosted it until now; otherwise nothing changes.
     pub(super) fn demote(&mut self, why: &str, zone: impl FnOnce() -> Zone) -> bool {
         let Self::Kernel(in_kernel) = self else { return false };
-        let starts = in_kernel.starts;
+        let starts = in_kernel.starts + in_kernel.ends().0;
         let why = why.to_owned();
         let demotion = Some(Demotion { why, kernel_starts: starts, until: Until::Promotion });
         *self = Self::Zone { zone: Box::new(zone()), demotion };

@@ -176,7 +176,7 @@ impl App {
     }
 
     /// The kernel reports that an instance of the app has ended, and that another one takes its place. Returns whether the app is held
-    /// now, so that the kernel must not go on with it. `None` if the app was never to run in the kernel.
+    /// now, so that the kernel must make no further one. `None` if the app was never to run in the kernel.
     pub fn instance_ended(&mut self, why: &str, now: Instant) -> Option<bool> {
         let why = harmless(why, 400);
         let HostState::Kernel(in_kernel) = &mut self.host else {
