@@ -15,13 +15,11 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use config::instance::InstancePaths;
 use control::northbound::API_SOCKET;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use self::describe::facts;
 use self::stream::{Event, Stream, StreamError};
 use crate::client::{self, ConnectError};
-use crate::say;
+use crate::{incidents, say};
 
 /// The time between two attempts to connect again.
 const RETRY_PERIOD: Duration = Duration::from_millis(500);
@@ -152,19 +150,12 @@ fn print(event: &Event, last: Option<u64>, json: bool) -> anyhow::Result<()> {
         let json = serde_json::to_string(event).context("cannot write JSON")?;
         return say::data(format_args!("{json}\n"));
     }
-    let time = date(event.time);
+    let time = incidents::time(event.time);
     let mut lines = String::new();
     for fact in facts(&event.kind, &event.data) {
         let _ = writeln!(lines, "{time}  {fact}"); // a String takes everything
     }
     say::data(lines)
-}
-
-/// Formats a time in nanoseconds since the Unix epoch, to the second.
-fn date(nanoseconds: u64) -> String {
-    let seconds = (nanoseconds / 1_000_000_000).cast_signed();
-    let date = OffsetDateTime::from_unix_timestamp(seconds).ok();
-    date.and_then(|it| it.format(&Rfc3339).ok()).unwrap_or_else(|| "-".into())
 }
 
 fn parse_duration(text: &str) -> Result<Duration, &'static str> {

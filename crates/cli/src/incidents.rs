@@ -209,7 +209,7 @@ fn name_of(MessageHeader { version, message_type, size, xid }: MessageHeader) ->
 }
 
 /// Formats a time in nanoseconds since the Unix epoch, to the second.
-fn time(nanoseconds: u64) -> String {
+pub(crate) fn time(nanoseconds: u64) -> String {
     let seconds = (nanoseconds / 1_000_000_000).cast_signed();
     let date = OffsetDateTime::from_unix_timestamp(seconds).ok();
     date.and_then(|it| it.format(&Rfc3339).ok()).unwrap_or_else(|| "-".into())
